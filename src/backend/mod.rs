@@ -1,0 +1,202 @@
+//! The waist: a backend is a named place where a shell can run, and starting shells is all it does.
+//!
+//! Invariant: a backend knows nothing of sessions, snapshots, deadlines, retries or logs; those are written once, above.
+//! It uses `shell::quote` and `shell::start` (how a shell is started on it) and nothing else of the shell text.
+
+pub mod error;
+pub mod local;
+pub mod open;
+pub mod ssh;
+
+pub use error::{BackendError, ErrorKind};
+
+use crate::model::{BackendKind, Capabilities};
+use futures::future::BoxFuture;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+
+/// A place where shells can be started.
+///
+/// Contract, each bullet tested for every kind:
+/// - `about` never blocks and never changes but for the link it watches.
+/// - `check` makes the connection when there is none (one attempt, never a loop), else makes one round trip. At most one
+///   attempt is under way: concurrent callers share it. Dropping the future abandons the wait, not the attempt.
+/// - `start` never runs anything twice, and never anywhere else than here. It returns when the shell said that it is
+///   ready, or with the reason why not; then nothing of the attempt is left running.
+/// - `start` connects when there is no connection, as `check` does.
+/// - A shell that was started and dropped before its script was sent ends by itself.
+/// - `family` looks and acts only on processes that belong to the shell that is named.
+/// - When the link breaks, every open shell's `exit` resolves to [`Exit::Lost`] and its streams end; nothing hangs.
+/// - `close` lets go of the connection; shells that still run are lost. A later `check` or `start` connects again.
+pub trait Backend: Send + Sync {
+    /// Describes the backend without connecting.
+    fn about(&self) -> &About;
+
+    /// Connects, or checks the connection with one round trip. Cancel safe: the attempt goes on for whoever asks next.
+    fn check(&self) -> BoxFuture<'_, Result<Reached, BackendError>>;
+
+    /// Starts a shell that waits for its script on stdin. Cancel safe: a shell that came up for nobody is ended.
+    fn start(&self, start: Start) -> BoxFuture<'_, Result<Shell, BackendError>>;
+
+    /// Looks for what is left of a command's processes, or ends them. Not cancel safe once it has begun to end them: the
+    /// ending goes on although nobody hears of its result.
+    fn family(&self, family: Family, ask: Ask) -> BoxFuture<'_, Result<Members, BackendError>>;
+
+    /// Closes the connection. Idempotent.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// What is known of a backend without asking it.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// Its name in the config.
+    pub name: String,
+    /// Its kind.
+    pub kind: BackendKind,
+    /// Where it is, for a person.
+    pub address: String,
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// The state of the link, changed by the backend the moment it knows.
+    pub link: watch::Receiver<Link>,
+}
+
+/// The state of a backend's link as the backend itself sees it.
+#[derive(Clone, Debug, Default)]
+pub struct Link {
+    /// Whether there is a connection.
+    pub up: bool,
+    /// Counts connections made; a changed number means that it was lost in between.
+    pub epoch: u64,
+    /// When bytes last arrived (sampled at every change and at every check).
+    pub last_heard: Option<Instant>,
+    /// Why the last connection ended, or why the last attempt failed.
+    pub lost: Option<BackendError>,
+}
+
+/// The answer to a check.
+#[derive(Clone, Debug)]
+pub struct Reached {
+    /// How long the round trip took.
+    pub round_trip: Duration,
+    /// Whether this call made a new connection.
+    pub fresh: bool,
+}
+
+/// Which shell to start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ShellChoice {
+    /// bash where it is, else sh.
+    #[default]
+    Auto,
+    /// bash, or an error.
+    Bash,
+    /// sh.
+    Sh,
+}
+
+/// What environment the shell starts with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Environment {
+    /// None at all (`env -i`): everything comes from the snapshot.
+    Empty,
+    /// What the place gives at a login before any rc file (sshd's variables; locally HOME, USER, LOGNAME, SHELL, PATH and
+    /// the variables of `client_env`): only for capturing the login environment.
+    Login,
+}
+
+/// Asks for a shell.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// 16 hex digits, unique to this shell: marks its READY line.
+    pub nonce: String,
+    /// Which shell.
+    pub shell: ShellChoice,
+    /// Its environment.
+    pub environment: Environment,
+    /// How long it may take to be ready.
+    pub timeout: Duration,
+}
+
+/// What the shell said when it was ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// Its process id, which is also its process group and session.
+    pub pid: u32,
+    /// The backend's boot id, `-` when there is none.
+    pub boot_id: String,
+    /// `bash` or `sh`.
+    pub kind: String,
+    /// The version of bash, `-` for sh.
+    pub version: String,
+    /// Field 22 of /proc/PID/stat where that is cheap to know: guards against a recycled pid.
+    pub start_time: Option<u64>,
+}
+
+/// A shell that waits for its script. Dropping it lets go of it: its stdin ends, and where a dropped handle would leave
+/// something behind (an ssh channel) that is closed. Dropping does not kill what the script started.
+pub struct Shell {
+    /// What it said.
+    pub ready: Ready,
+    /// What came before READY (banners, noise of rc files), at most 64 KiB.
+    pub noise: Vec<u8>,
+    /// Its stdin; `shutdown` ends it. A write fails, and never hangs, once the link is lost.
+    pub stdin: Box<dyn AsyncWrite + Send + Unpin>,
+    /// Its stdout from READY on. Ends when every process that holds it is gone, or when the link is lost.
+    pub stdout: Box<dyn AsyncRead + Send + Unpin>,
+    /// Its stderr after READY.
+    pub stderr: Box<dyn AsyncRead + Send + Unpin>,
+    /// How it ended. Resolves once, and at once when the link is lost; the streams may still hold output.
+    pub exit: BoxFuture<'static, Exit>,
+}
+
+/// How a shell ended.
+#[derive(Clone, Debug)]
+pub enum Exit {
+    /// With a code.
+    Code(i32),
+    /// By a signal (its name, as `SIGKILL`).
+    Signal(String),
+    /// Unknown: the link broke.
+    Lost(BackendError),
+}
+
+/// Names the processes of one command: its shell's session and group, whatever descends from it, whatever carries its
+/// cookie (`QD_PROCESS=<id>` in the environment).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Family {
+    /// The shell's process id.
+    pub pid: u32,
+    /// The shell's start time, when known.
+    pub start_time: Option<u64>,
+    /// The cookie's whole text, `QD_PROCESS=k7f3...`.
+    pub cookie: String,
+}
+
+/// What to do about a family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Look only: what is still alive, and how it stands to the command's output (execution.md, NOTES "Completion").
+    Survivors,
+    /// End all of it: STOP until nothing new, TERM, CONT the shell alone, CONT the rest, grace, KILL, look again.
+    End {
+        /// Between TERM and KILL.
+        grace: Duration,
+    },
+    /// Send one signal (a number) to all of it.
+    Signal(i32),
+}
+
+/// What is alive of a family.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Members {
+    /// Everything alive.
+    pub alive: Vec<u32>,
+    /// Of these, what is about to end by itself: it reads a pipe that nobody writes to any more.
+    pub ending: Vec<u32>,
+    /// Of these, what also writes to the command's stdout (a process substitution): worth waiting for.
+    pub tails: Vec<u32>,
+    /// After `End`: whether it was verified that nothing is left.
+    pub verified: bool,
+}

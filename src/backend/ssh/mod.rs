@@ -1,0 +1,1 @@
+//! ssh machines as backends: russh behind a wrapper of our own.

@@ -1,0 +1,94 @@
+//! Asking for a command, and reading its log.
+
+use serde::{Deserialize, Serialize};
+
+/// Which stream output came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stream {
+    /// stdout; in merged mode both streams in the order of writing.
+    #[default]
+    Out,
+    /// stderr, in split mode only.
+    Err,
+}
+
+/// Asks for one command. The backend is always the one named; there is no fallback.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Exec {
+    /// The backend; none means the config's `default_backend`.
+    pub backend: Option<String>,
+    /// The session; none means `main`.
+    pub session: Option<String>,
+    /// The command's text: shell text, sent as bytes (base64 in JSON when it is not UTF-8 is not needed: the command
+    /// line refuses such text before it gets here).
+    pub command: String,
+    /// Directory for this command alone; it must exist.
+    pub workdir: Option<String>,
+    /// The client's directory: the first directory of a new `local` session with `cwd: .`.
+    pub client_cwd: Option<String>,
+    /// The deadline in milliseconds; none: no deadline for an operator, the config's for an agent.
+    pub timeout_ms: Option<u64>,
+    /// Variables for this command alone.
+    pub env: Vec<(String, String)>,
+    /// Whether stdin follows (the caller's bytes until its end); without it the command's stdin is empty.
+    pub stdin: bool,
+    /// Split mode: stdout and stderr apart. Otherwise merged, in the order of writing.
+    pub split: bool,
+    /// Most bytes of `output` in the result; none means 50,000; 0 means no text (the caller reads the log).
+    pub max_output_bytes: Option<u64>,
+    /// What the caller says the command is for.
+    pub description: Option<String>,
+}
+
+/// Where to start reading a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogStart {
+    /// At an absolute offset in bytes.
+    Offset(u64),
+    /// This many bytes before the present end.
+    TailBytes(u64),
+    /// This many lines before the present end (looked for in the last 1 MiB).
+    TailLines(u64),
+}
+
+/// Asks for a piece of a log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogRead {
+    /// The process, by id or unique prefix.
+    pub process: String,
+    /// Where to start.
+    pub start: LogStart,
+    /// Most bytes wanted (capped at 1 MiB).
+    pub max: u64,
+}
+
+/// A stretch of one stream inside a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Which stream.
+    pub stream: Stream,
+    /// How many bytes.
+    pub len: u64,
+}
+
+/// A piece of a log. On the wire the bytes travel raw, apart from this description.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Chunk {
+    /// Absolute offset of the first byte.
+    pub offset: u64,
+    /// Bytes of the whole log at this moment.
+    pub total: u64,
+    /// Whether the process has ended and the log is complete.
+    pub ended: bool,
+    /// Bytes that are no longer kept before `offset` (the log was over its cap), when reading skipped them.
+    pub skipped: u64,
+    /// The streams of the bytes, in order; their lengths add up to the bytes.
+    pub runs: Vec<Run>,
+    /// The bytes.
+    #[serde(skip)]
+    pub bytes: Vec<u8>,
+}

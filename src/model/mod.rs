@@ -1,0 +1,21 @@
+//! The words of the product as plain data, shared by the engine, the protocol and every front end.
+//!
+//! Invariant: nothing here does I/O, reads a clock or knows tokio; every type can be sent as JSON, and a reader
+//! tolerates fields that it does not know.
+
+mod backend;
+mod event;
+mod exec;
+mod outcome;
+mod process;
+mod session;
+
+pub use backend::{BackendInfo, BackendKind, Capabilities, Health, HealthState};
+pub use event::{DaemonInfo, Event, Level, Notice, Overview};
+pub use exec::{Chunk, Exec, LogRead, LogStart, Run, Stream};
+pub use outcome::{EndedBy, ExecResult, Hint, Outcome, Warning, WarningCode};
+pub use process::{ProcessId, ProcessInfo, ProcessState, Who, WhoKind};
+pub use session::{SessionDetail, SessionInfo};
+
+/// Milliseconds since the Unix epoch, as all times are sent.
+pub type Millis = i64;

@@ -1,0 +1,186 @@
+//! The calls that a client can make, each with its reply.
+//!
+//! Invariant: a reply means that the effect has happened.
+
+use crate::model::{Exec, ExecResult, LogRead, LogStart, Overview, ProcessInfo, SessionDetail, SessionInfo};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// A call: its parameters are the type itself.
+pub trait Call: Serialize + DeserializeOwned + Send + 'static {
+    /// The method's name on the wire; never renamed.
+    const METHOD: &'static str;
+    /// What the daemon answers at the end.
+    type Reply: Serialize + DeserializeOwned + Send + 'static;
+}
+
+macro_rules! calls {
+    ($($(#[$doc:meta])* $name:ident($method:literal) -> $reply:ty { $($(#[$fdoc:meta])* $field:ident : $ty:ty),* $(,)? })*) => {
+        $($(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct $name { $($(#[$fdoc])* pub $field: $ty),* }
+        impl Call for $name { const METHOD: &'static str = $method; type Reply = $reply; })*
+        /// All methods, for the daemon's dispatch and the golden test.
+        pub const METHODS: &[&str] = &[$($method),*];
+    };
+}
+
+calls! {
+    /// Runs a command and answers with its result. On the same stream: first an item `Started` (a `ProcessInfo`), then, when
+    /// `follow` is set, its output as it arrives, as data frames. The client may send stdin (data frames, then end) when
+    /// `exec.stdin` is set, and cancel. When the client goes away before the end, the command is cancelled.
+    ExecCall("exec") -> ExecResult {
+        /// The command.
+        exec: Exec,
+        /// Whether the output follows as data frames.
+        follow: bool,
+    }
+    /// Everything at one moment.
+    OverviewCall("overview") -> Overview {}
+    /// Streams `Event` items until cancelled. The first item comes after the subscription is in force, so an overview asked
+    /// for after it misses nothing.
+    Watch("watch") -> () {}
+    /// A piece of a log; the bytes come as one data frame before the reply.
+    Read("read") -> crate::model::Chunk {
+        /// Which piece.
+        read: ReadParams,
+    }
+    /// Streams a log as data frames from the start given, until the process ends (or at once at the present end, without
+    /// `until_end`).
+    Follow("follow") -> ProcessInfo {
+        /// The process, by id or unique prefix.
+        process: String,
+        /// Where to start.
+        start: StartParams,
+        /// Whether to wait for more until the process has ended.
+        until_end: bool,
+    }
+    /// Waits until each of the processes has ended; answers with their rows in the order asked.
+    Wait("wait") -> Vec<ProcessInfo> {
+        /// The processes, by id or unique prefix.
+        processes: Vec<String>,
+        /// Longest wait in milliseconds; then the rows come as they are.
+        timeout_ms: Option<u64>,
+    }
+    /// Ends processes, or sends them one signal; answers with their rows once the ending is done (with a signal: once sent).
+    Kill("kill") -> Vec<ProcessInfo> {
+        /// The processes, by id or unique prefix.
+        processes: Vec<String>,
+        /// A signal's name for one plain signal; none: the whole ladder.
+        signal: Option<String>,
+        /// Between TERM and KILL, in milliseconds (2,000).
+        grace_ms: Option<u64>,
+    }
+    /// Connects a backend now, skipping any wait; answers when the attempt has succeeded.
+    Connect("connect") -> crate::model::BackendInfo {
+        /// The backend.
+        backend: String,
+    }
+    /// Closes a backend's connection.
+    Disconnect("disconnect") -> crate::model::BackendInfo {
+        /// The backend.
+        backend: String,
+    }
+    /// What a session holds.
+    SessionShow("session_show") -> SessionDetail {
+        /// The backend; none: the default one.
+        backend: Option<String>,
+        /// The session; none: `main`.
+        session: Option<String>,
+    }
+    /// Captures a session's login environment anew; its directory becomes the first one again.
+    SessionReset("session_reset") -> SessionInfo {
+        /// The backend; none: the default one.
+        backend: Option<String>,
+        /// The session; none: `main`.
+        session: Option<String>,
+    }
+    /// Closes a session: its files on the backend and its name are gone. Refused while a command runs in it.
+    SessionClose("session_close") -> SessionInfo {
+        /// The backend; none: the default one.
+        backend: Option<String>,
+        /// The session; none: `main`.
+        session: Option<String>,
+    }
+    /// Completes a word of the operator's input line on a backend: paths, or commands for a first word.
+    Complete("complete") -> Vec<String> {
+        /// The backend.
+        backend: String,
+        /// The session.
+        session: String,
+        /// The word so far, unquoted.
+        word: String,
+        /// Whether it is the first word of a command.
+        command: bool,
+    }
+    /// Ends the daemon in order; the reply comes before it goes.
+    Shutdown("shutdown") -> ShutdownReply {
+        /// Even when commands are running: they are ended.
+        force: bool,
+    }
+}
+
+/// The parameters of [`Read`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReadParams(pub LogRead);
+
+impl Default for ReadParams {
+    fn default() -> Self {
+        Self(LogRead { process: String::new(), start: LogStart::Offset(0), max: 0 })
+    }
+}
+
+/// Where [`Follow`] starts; the default is the beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StartParams(pub LogStart);
+
+impl Default for StartParams {
+    fn default() -> Self {
+        Self(LogStart::Offset(0))
+    }
+}
+
+/// The reply to [`Shutdown`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ShutdownReply {
+    /// Whether the daemon is ending. False when commands run and `force` was not given.
+    pub stopping: bool,
+    /// The commands that run.
+    pub running: Vec<ProcessInfo>,
+}
+
+/// A failure of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct CallError {
+    /// The stable code.
+    pub code: ErrorCode,
+    /// What happened.
+    pub message: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+/// The stable codes of failures of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// No such method in this daemon.
+    UnknownMethod,
+    /// The parameters are not of the method's form.
+    BadParameters,
+    /// The names do not exist: backend, session, process. The message names the known ones and the nearest.
+    NotFound,
+    /// The caller used it wrongly (NUL in a command, a zero time-out).
+    Usage,
+    /// The config in force is another one than the client named.
+    Config,
+    /// The backend cannot be reached.
+    Unavailable,
+    /// Refused in the present state (a session with a running command).
+    Refused,
+    /// A fault of our own.
+    Internal,
+}

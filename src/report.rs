@@ -1,0 +1,1 @@
+//! Error kinds, exit codes and hints.

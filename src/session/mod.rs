@@ -1,0 +1,90 @@
+//! Snapshot sessions: how one command runs on a backend, what it keeps, how it ends.
+//!
+//! Invariant: a session never names a concrete kind of backend; the state of a session changes only by adopting the files of
+//! a command whose record says that they are whole.
+
+pub mod log;
+
+use crate::backend::ShellChoice;
+use crate::model::{EndedBy, Outcome, ProcessId, Warning};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// What a session needs to know of its backend's settings.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// First directory of a new session, as in the config (`~`, `~/x`, an absolute path, or `.`: then `client_cwd`).
+    pub cwd: String,
+    /// The client's directory, for `.`.
+    pub client_cwd: Option<String>,
+    /// Whether snapshots are kept at all.
+    pub snapshot: bool,
+    /// Which shell.
+    pub shell: ShellChoice,
+    /// Limit of one start of a shell.
+    pub start_timeout: Duration,
+    /// Limit of the login capture (30 s).
+    pub capture_timeout: Duration,
+    /// Variables set in every session of the backend.
+    pub env: BTreeMap<String, String>,
+    /// Variables of the daemon's side, given by name, resolved by the engine; in no snapshot.
+    pub forwarded: BTreeMap<String, String>,
+    /// Names (`*` at the end matches any rest) that are kept out of snapshots and given per command from the login capture,
+    /// to operators' commands only.
+    pub secret_names: Vec<String>,
+    /// The daemon's id: the first part of the session's folder on the backend.
+    pub daemon_id: String,
+    /// Folder of the daemon where this session's own file and its copy of the snapshot live (0700).
+    pub state_dir: PathBuf,
+}
+
+/// One command to run.
+pub struct Command {
+    /// Its id, also the text of its cookie (`QD_PROCESS=<id>`).
+    pub id: ProcessId,
+    /// Its text.
+    pub text: String,
+    /// Directory for this command alone.
+    pub workdir: Option<String>,
+    /// Variables for this command alone.
+    pub env: Vec<(String, String)>,
+    /// stdout and stderr apart.
+    pub split: bool,
+    /// Deadline, counted from the start of the command itself.
+    pub timeout: Option<Duration>,
+    /// The caller's stdin; the channel's end is the end of input. None: empty stdin.
+    pub stdin: Option<mpsc::Receiver<Vec<u8>>>,
+    /// Whether an agent asked: secrets are left out and AI_AGENT is set.
+    pub agent: Option<String>,
+}
+
+/// A wish about a command that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// End it and its whole tree.
+    End {
+        /// Whose wish.
+        by: EndedBy,
+        /// Between TERM and KILL.
+        grace: Duration,
+    },
+    /// Send one signal to its tree; the command then ends as it likes.
+    Signal(i32),
+}
+
+/// How a command ended, and the state of its session after it.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// How.
+    pub outcome: Outcome,
+    /// The session's directory now.
+    pub cwd: String,
+    /// The session's generation now.
+    pub generation: u64,
+    /// From the start of the command to its end.
+    pub duration: Duration,
+    /// What the caller must know.
+    pub warnings: Vec<Warning>,
+}

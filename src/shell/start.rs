@@ -1,0 +1,123 @@
+//! The outer start: a shell that says READY and then reads what to do from stdin.
+//!
+//! Invariant: an argument list holds this small reader and nothing of a command, so there is no length limit, nothing in
+//! `ps` and no quoting level. On a far side the one line survives bash, dash, zsh, fish, csh and ash as login shells.
+
+use super::quote;
+
+/// Which shell the start picks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// bash where it is, else sh.
+    Auto,
+    /// bash only.
+    Bash,
+    /// sh only.
+    Sh,
+}
+
+/// What a READY line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadyLine {
+    /// The shell's process id, also its group and session.
+    pub pid: u32,
+    /// The boot id, `-` when there is none.
+    pub boot_id: String,
+    /// `bash` or `sh`.
+    pub kind: String,
+    /// The version of bash, `-` for sh.
+    pub version: String,
+}
+
+const BASH_READER: &str = include_str!("../../assets/reader-bash.sh");
+const SH_READER: &str = include_str!("../../assets/reader-sh.sh");
+
+/// Drops comment and empty lines and fills in the nonce.
+fn fill(template: &str, nonce: &str) -> String {
+    let lines: Vec<&str> = template.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()).collect();
+    lines.join("\n").replace("@NONCE@", nonce)
+}
+
+/// Gives the reader for `bash --norc --noprofile -c READER bash`.
+pub fn reader_bash(nonce: &str) -> String {
+    fill(BASH_READER, nonce)
+}
+
+/// Gives the reader for `sh -c READER sh`.
+pub fn reader_sh(nonce: &str) -> String {
+    fill(SH_READER, nonce)
+}
+
+/// Gives the one line that starts a shell on a far side, whatever the login shell there. `empty` starts it with no
+/// environment at all; otherwise it keeps what the login gave it.
+pub fn far_line(nonce: &str, pick: Pick, empty: bool) -> String {
+    let clean = if empty { "env -i " } else { "" };
+    let bash = format!(
+        "qd_b=$(command -v bash 2>/dev/null) && exec {clean}\"$qd_b\" --norc --noprofile -c {} bash",
+        quote::text(&reader_bash(nonce))
+    );
+    let keep_path = if empty { "env -i PATH=\"$PATH\" " } else { "" };
+    let sh = format!("exec {keep_path}sh -c {} sh", quote::text(&reader_sh(nonce)));
+    let inner = match pick {
+        Pick::Auto => format!("{bash}; {sh}"),
+        Pick::Bash => format!("{bash}; echo 'qd: no bash here' >&2; exit 127"),
+        Pick::Sh => sh,
+    };
+    format!("exec sh -c 'eval \"$(printf %b \"$1\")\"' sh '{}'", octal(inner.as_bytes()))
+}
+
+/// Writes every byte as `\0ooo`, which `printf %b` reads back in every shell.
+fn octal(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut out = String::with_capacity(bytes.len() * 5);
+    for b in bytes {
+        if b.is_ascii_alphanumeric() || b" /_-=".contains(b) {
+            out.push(char::from(*b));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "\\0{b:03o}");
+        }
+    }
+    out
+}
+
+/// Finds the READY line of this nonce: what it says, where it starts and where what follows it starts. None while it is not
+/// there in full; what stands before it is noise of rc files.
+pub fn find_ready(seen: &[u8], nonce: &str) -> Option<(ReadyLine, usize, usize)> {
+    let mark = format!("\x1eR {nonce} ");
+    let start = seen.windows(mark.len()).position(|w| w == mark.as_bytes())?;
+    let rest = &seen[start + mark.len()..];
+    let len = rest.iter().position(|b| *b == b'\n')?;
+    let line = String::from_utf8_lossy(&rest[..len]);
+    let mut words = line.split(' ');
+    let ready = ReadyLine {
+        pid: words.next()?.parse().ok()?,
+        boot_id: words.next()?.to_owned(),
+        kind: words.next()?.to_owned(),
+        version: words.next().unwrap_or("-").to_owned(),
+    };
+    Some((ready, start, start + mark.len() + len + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_is_found_only_when_whole_and_of_this_nonce() {
+        let text = b"Welcome!\n\x1eR 0123456789abcdef 4711 some-boot-id bash 5.2.15(1)-release\nrest";
+        let (ready, from, to) = find_ready(text, "0123456789abcdef").expect("found");
+        assert_eq!((ready.pid, ready.kind.as_str(), from, &text[to..]), (4711, "bash", 9, &b"rest"[..]));
+        assert!(find_ready(text, "1123456789abcdef").is_none());
+        for cut in 0..text.len() - 4 {
+            assert!(find_ready(&text[..cut], "0123456789abcdef").is_none(), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn the_far_line_is_one_line_without_quotes_inside() {
+        let line = far_line("0123456789abcdef", Pick::Auto, true);
+        assert!(!line.contains('\n') && line.len() < 96 * 1024);
+        assert_eq!(line.matches('\'').count(), 4);
+    }
+}
