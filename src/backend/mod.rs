@@ -3,11 +3,14 @@
 //! Invariant: a backend knows nothing of sessions, snapshots, deadlines, retries or logs; those are written once, above.
 //! It uses `shell::quote` and `shell::start` (how a shell is started on it) and nothing else of the shell text.
 
+pub mod absent;
+pub mod client_env;
 pub mod error;
 pub mod local;
 pub mod open;
 pub mod ssh;
 
+pub use client_env::ClientEnv;
 pub use error::{BackendError, ErrorKind};
 
 use crate::model::{BackendKind, Capabilities};
