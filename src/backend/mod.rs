@@ -8,6 +8,7 @@ pub mod client_env;
 pub mod error;
 pub mod local;
 pub mod open;
+pub mod ready;
 pub mod ssh;
 
 pub use client_env::ClientEnv;
