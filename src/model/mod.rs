@@ -9,6 +9,7 @@ mod exec;
 pub mod health;
 mod outcome;
 mod process;
+pub mod redact;
 mod session;
 
 pub use backend::{BackendInfo, BackendKind, Capabilities, Health, HealthState};
