@@ -149,7 +149,7 @@ impl Login<'_> {
         if !self.target.agent {
             return Ok(Offer::Refused);
         }
-        let Some(socket) = (self.target.env)("SSH_AUTH_SOCK").filter(|s| !s.is_empty()) else { return Ok(Offer::Refused) };
+        let Some(socket) = self.target.variable("SSH_AUTH_SOCK") else { return Ok(Offer::Refused) };
         let (mut client, identities) = match agent::open(Path::new(&socket)).await {
             Ok(agent) => agent,
             Err(e) => {

@@ -27,8 +27,7 @@ mod contract;
 #[cfg(test)]
 mod rig;
 
-pub use target::{EnvLookup, own_env};
-
+use super::local::ClientEnv;
 use super::{About, Ask, Backend, BackendError, ErrorKind, Family, Members, Reached, Shell, Start};
 use crate::config::{BackendSettings, SshSettings};
 use crate::model::{BackendKind, Capabilities};
@@ -46,9 +45,10 @@ pub struct Ssh {
 }
 
 impl Ssh {
-    /// Makes the backend that the settings describe. Does not connect. `env` tells where the agent's socket is.
-    pub fn new(settings: &BackendSettings, ssh: &SshSettings, env: EnvLookup) -> Self {
-        let target = Target::new(settings, ssh, env);
+    /// Makes the backend that the settings describe. Does not connect. `client_env` tells where the ssh agent's
+    /// socket is.
+    pub fn new(settings: &BackendSettings, ssh: &SshSettings, client_env: ClientEnv) -> Self {
+        let target = Target::new(settings, ssh, client_env);
         let connector = Connector::new(target.clone());
         let about = About {
             name: settings.name.clone(),

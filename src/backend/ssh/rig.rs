@@ -4,8 +4,9 @@
 //! Invariant: everything lives in one temporary folder, nothing of the person's own ssh setup is read or written, and what was
 //! started is ended by its process id when the rig goes.
 
+use super::Ssh;
 use super::target::Target;
-use super::{Ssh, own_env};
+use crate::backend::local::ClientEnv;
 use crate::backend::{Environment, ShellChoice, Start};
 use crate::config::{BackendSettings, HostKeyPolicy, KindSettings, OnLost, SshSettings};
 use std::io::{BufRead, BufReader};
@@ -122,7 +123,7 @@ impl Rig {
     /// The target of it, or of a proxy in front of it.
     pub(super) fn target(&self, port: u16) -> Target {
         let ssh = SshSettings { port, ..self.ssh() };
-        Target::new(&settings(&ssh), &ssh, own_env())
+        Target::new(&settings(&ssh), &ssh, ClientEnv::default())
     }
 
     /// What sshd has logged.
@@ -164,7 +165,7 @@ pub(super) fn settings(ssh: &SshSettings) -> BackendSettings {
 
 /// A backend.
 pub(super) fn backend(ssh: &SshSettings) -> Ssh {
-    Ssh::new(&settings(ssh), ssh, own_env())
+    Ssh::new(&settings(ssh), ssh, ClientEnv::default())
 }
 
 /// Asks for a shell.

@@ -2,17 +2,11 @@
 //!
 //! Invariant: nothing here touches the network or the disk; every path is absolute unless the person wrote it otherwise.
 
+use crate::backend::local::ClientEnv;
 use crate::config::{BackendSettings, HostKeyPolicy, SshSettings};
 use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 use std::time::Duration;
-
-/// Gives the value of a variable of the newest operator client, else of the daemon.
-pub type EnvLookup = std::sync::Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
-
-/// The variables of this process alone.
-pub fn own_env() -> EnvLookup {
-    std::sync::Arc::new(|name| std::env::var(name).ok())
-}
 
 /// A resolved target.
 #[derive(Clone)]
@@ -37,13 +31,13 @@ pub(super) struct Target {
     pub(super) host_key: HostKeyPolicy,
     /// Limit for the connection up to the key exchange.
     pub(super) connect_timeout: Duration,
-    /// Where the agent's socket is looked up.
-    pub(super) env: EnvLookup,
+    /// The variables of the newest operator client, which tell where the agent's socket is.
+    pub(super) client_env: ClientEnv,
 }
 
 impl Target {
     /// Fills in the defaults.
-    pub(super) fn new(settings: &BackendSettings, ssh: &SshSettings, env: EnvLookup) -> Self {
+    pub(super) fn new(settings: &BackendSettings, ssh: &SshSettings, client_env: ClientEnv) -> Self {
         let home = home();
         let in_home = |path: &Path| match (path.strip_prefix("~"), &home) {
             (Ok(rest), Some(home)) => home.join(rest),
@@ -72,8 +66,15 @@ impl Target {
             known_hosts,
             host_key: ssh.host_key,
             connect_timeout: settings.connect_timeout,
-            env,
+            client_env,
         }
+    }
+
+    /// A variable of the newest operator client, else of this process.
+    pub(super) fn variable(&self, name: &str) -> Option<String> {
+        let env = self.client_env.read().unwrap_or_else(PoisonError::into_inner);
+        let given = env.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone());
+        given.or_else(|| std::env::var(name).ok()).filter(|value| !value.is_empty())
     }
 
     /// The address for a person: `ada@gpu.lab:22`.
@@ -128,7 +129,7 @@ mod tests {
     }
 
     fn target(ssh: SshSettings) -> Target {
-        Target::new(&settings(ssh.clone()), &ssh, own_env())
+        Target::new(&settings(ssh.clone()), &ssh, ClientEnv::default())
     }
 
     #[test]
