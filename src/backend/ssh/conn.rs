@@ -87,7 +87,8 @@ fn too_late(target: &Target, link: &LinkState, limit: Duration) -> BackendError 
     BackendError::new(ErrorKind::TimedOut, text).with_fix(fix)
 }
 
-fn config(keys: &[russh::keys::Algorithm]) -> Config {
+/// The settings of every connection.
+pub(super) fn config(keys: &[russh::keys::Algorithm]) -> Config {
     const NEVER: Duration = Duration::from_secs(366 * 24 * 3600);
     Config {
         client_id: SshId::Standard(Cow::Borrowed(concat!("SSH-2.0-quarterdeck_", env!("CARGO_PKG_VERSION")))),

@@ -1,26 +1,11 @@
 //! Tests of the whole backend against a real sshd.
 
-use super::rig::{Rig, backend, script, start};
-use crate::backend::{Backend, ErrorKind, Exit, Shell};
+use super::rig::{Rig, backend, run, start};
+use crate::backend::{Backend, ErrorKind, Exit};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 const CAP: Duration = Duration::from_secs(20);
-
-/// Runs a command in a shell: stdout, stderr, end.
-async fn run(mut shell: Shell, command: &str) -> (String, String, Exit) {
-    shell.stdin.write_all(&script(command)).await.expect("send the script");
-    shell.stdin.shutdown().await.expect("end stdin");
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let all = async {
-        let (o, e) = tokio::join!(shell.stdout.read_to_end(&mut out), shell.stderr.read_to_end(&mut err));
-        o.and(e).expect("read");
-        shell.exit.await
-    };
-    let exit = timeout(CAP, all).await.expect("in time");
-    (String::from_utf8_lossy(&out).into_owned(), String::from_utf8_lossy(&err).into_owned(), exit)
-}
 
 #[tokio::test]
 async fn a_command_runs_with_its_streams_and_code() {

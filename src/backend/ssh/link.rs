@@ -89,6 +89,12 @@ impl LinkState {
         self.lock().sinks.remove(&channel)
     }
 
+    /// How many channels are open.
+    #[cfg(test)]
+    pub(super) fn channels(&self) -> usize {
+        self.lock().sinks.len()
+    }
+
     /// Does something with a channel's sink, when it is still there.
     pub(super) fn with(&self, channel: ChannelId, act: impl FnOnce(&Sink)) {
         let sink = self.lock().sinks.get(&channel).cloned();

@@ -25,6 +25,8 @@ mod words;
 #[cfg(test)]
 mod contract;
 #[cfg(test)]
+mod edges;
+#[cfg(test)]
 mod rig;
 
 use super::local::ClientEnv;

@@ -7,7 +7,7 @@
 use super::Ssh;
 use super::target::Target;
 use crate::backend::local::ClientEnv;
-use crate::backend::{Environment, ShellChoice, Start};
+use crate::backend::{Environment, Exit, Shell, ShellChoice, Start};
 use crate::config::{BackendSettings, HostKeyPolicy, KindSettings, OnLost, SshSettings};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -184,6 +184,28 @@ pub(super) fn script(command: &str) -> Vec<u8> {
     format!("0 {} {}\n{run}{command}", run.len(), command.len()).into_bytes()
 }
 
+/// Runs a command in a shell: stdout, stderr, end.
+pub(super) async fn run(mut shell: Shell, command: &str) -> (String, String, Exit) {
+    shell.stdin.write_all(&script(command)).await.expect("send the script");
+    shell.stdin.shutdown().await.expect("end stdin");
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let all = async {
+        let (o, e) = tokio::join!(shell.stdout.read_to_end(&mut out), shell.stderr.read_to_end(&mut err));
+        o.and(e).expect("read");
+        shell.exit.await
+    };
+    let exit = tokio::time::timeout(Duration::from_secs(30), all).await.expect("in time");
+    (String::from_utf8_lossy(&out).into_owned(), String::from_utf8_lossy(&err).into_owned(), exit)
+}
+
+/// Waits until a process is gone (the machine of the rig is this one).
+pub(super) async fn pid_gone(pid: u32) {
+    let stat = format!("/proc/{pid}/stat");
+    while std::fs::read_to_string(&stat).is_ok_and(|s| !s.contains(") Z ")) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// A proxy in front of a port.
 pub(super) struct Proxy {
     /// Where it listens.
@@ -249,12 +271,15 @@ async fn relay(near: TcpStream, to: u16, frozen: watch::Receiver<bool>, mut rese
     let socket = socket2::SockRef::from(&near).try_clone().expect("another handle");
     let (mut near_read, mut near_write) = near.into_split();
     let (mut far_read, mut far_write) = far.into_split();
-    tokio::select! {
-        () = pass(&mut near_read, &mut far_write, frozen.clone()) => {}
-        () = pass(&mut far_read, &mut near_write, frozen) => {}
-        _ = reset.wait_for(|r| *r) => {
-            socket.set_linger(Some(Duration::ZERO)).expect("linger");
-        }
+    let reset = tokio::select! {
+        () = pass(&mut near_read, &mut far_write, frozen.clone()) => false,
+        () = pass(&mut far_read, &mut near_write, frozen) => false,
+        _ = reset.wait_for(|r| *r) => true,
+    };
+    if reset {
+        // Without this the dropped half would end the stream in an orderly way first.
+        near_write.forget();
+        socket.set_linger(Some(Duration::ZERO)).expect("linger");
     }
 }
 
