@@ -189,3 +189,121 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
     }
     pattern[p..].iter().all(|c| *c == b'*')
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIB9dG4kjRhQTtWTVzd2t27+t0DEHBPW7iOD23TUiYLio";
+    const B: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
+
+    fn key(blob: &str) -> PublicKey {
+        PublicKey::from_openssh(&format!("ssh-ed25519 {blob}")).expect("a key")
+    }
+
+    fn judge(text: &str, host: &str, port: u16, blob: &str) -> Verdict {
+        let mut known = Known::default();
+        known.read(Path::new("f"), text, host, port);
+        known.judge(&key(blob))
+    }
+
+    fn changed_at(verdict: &Verdict) -> Vec<usize> {
+        match verdict {
+            Verdict::Changed(entries) => entries.iter().map(|e| e.line).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn names_ports_and_case() {
+        let text = format!("# a comment\n\nGPU.lab,10.0.0.7 ssh-ed25519 {A} comment\n[gpu.lab]:2222\tssh-ed25519\t{B}\n");
+        assert_eq!(judge(&text, "gpu.LAB", 22, A), Verdict::Known);
+        assert_eq!(judge(&text, "10.0.0.7", 22, A), Verdict::Known);
+        assert_eq!(judge(&text, "gpu.lab", 2222, B), Verdict::Known);
+        // Lines are counted with comments and empty ones.
+        assert_eq!(changed_at(&judge(&text, "gpu.lab", 22, B)), [3]);
+        assert_eq!(judge(&text, "other.lab", 22, A), Verdict::New);
+        // The bare name vouches for the same key on another port, and says nothing against a different one.
+        let text = format!("gpu.lab ssh-ed25519 {A}\n");
+        assert_eq!(judge(&text, "gpu.lab", 2222, A), Verdict::Known);
+        assert_eq!(judge(&text, "gpu.lab", 2222, B), Verdict::New);
+    }
+
+    #[test]
+    fn wildcards_and_negation() {
+        let text = format!("*.lab,!bad.lab,gpu? ssh-ed25519 {A}\n");
+        for host in ["gpu.lab", "a.b.lab", "gpu7"] {
+            assert_eq!(judge(&text, host, 22, A), Verdict::Known, "{host}");
+        }
+        for host in ["bad.lab", "lab", "gpu", "gpu77"] {
+            assert_eq!(judge(&text, host, 22, A), Verdict::New, "{host}");
+        }
+        assert!(glob(b"a*b*c", b"aXbYbZc") && !glob(b"a*b*c", b"aXbYbZ") && glob(b"*", b"") && glob(b"**a", b"a"));
+    }
+
+    #[test]
+    fn several_keys_of_one_type_are_all_known() {
+        let text = format!("gpu ssh-ed25519 {A}\ngpu ssh-ed25519 {B}\n");
+        assert_eq!(judge(&text, "gpu", 22, A), Verdict::Known);
+        assert_eq!(judge(&text, "gpu", 22, B), Verdict::Known);
+    }
+
+    #[test]
+    fn another_type_is_a_change_not_a_new_host() {
+        let text = "gpu ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQ==\n";
+        let verdict = judge(text, "gpu", 22, A);
+        assert_eq!(changed_at(&verdict), [1]);
+        let Verdict::Changed(entries) = verdict else { unreachable!() };
+        assert_eq!(entries[0].kind, "ssh-rsa");
+    }
+
+    #[test]
+    fn markers() {
+        let revoked = format!("gpu ssh-ed25519 {A}\n@revoked * ssh-ed25519 {A}\n");
+        assert!(matches!(judge(&revoked, "gpu", 22, A), Verdict::Revoked(e) if e.place() == "f:2"));
+        // An authority speaks for certificates, not for this key, and does not make the host known.
+        assert_eq!(judge(&format!("@cert-authority * ssh-ed25519 {A}\n"), "gpu", 22, A), Verdict::New);
+        assert_eq!(judge(&format!("@tomorrow gpu ssh-ed25519 {A}\n"), "gpu", 22, B), Verdict::New);
+    }
+
+    #[test]
+    fn broken_lines_hide_no_other() {
+        let text =
+            format!("gpu\ngpu ssh-ed25519\ngpu ssh-ed25519 %%%\n|1|x gpu\n|1|===|=== ssh-ed25519 {A}\n\u{fffd}\ngpu ssh-ed25519 {A}\n");
+        assert_eq!(judge(&text, "gpu", 22, A), Verdict::Known);
+    }
+
+    #[test]
+    fn known_types_come_first() {
+        let mut known = Known::default();
+        known.read(Path::new("f"), "gpu ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQ==\n", "gpu", 22);
+        let order = known.order(&russh::Preferred::DEFAULT.key);
+        assert!(matches!(order[0], Algorithm::Rsa { hash: Some(HashAlg::Sha512) }), "{order:?}");
+        assert_eq!(order.len(), russh::Preferred::DEFAULT.key.len());
+    }
+
+    /// Against files that OpenSSH itself has made.
+    #[test]
+    fn hashed_names_of_ssh_keygen() {
+        use std::process::Command;
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("known_hosts");
+        std::fs::write(&file, format!("gpu.lab,10.0.0.7 ssh-ed25519 {A}\n[gpu.lab]:2222 ssh-ed25519 {B}\n")).expect("write");
+        let hashed = Command::new("ssh-keygen").args(["-H", "-f"]).arg(&file).output();
+        if hashed.is_err() {
+            eprintln!("skipped: there is no ssh-keygen on this machine");
+            return;
+        }
+        let text = std::fs::read_to_string(&file).expect("read");
+        assert!(text.starts_with("|1|") && !text.contains("gpu.lab"), "{text}");
+        assert_eq!(judge(&text, "gpu.lab", 22, A), Verdict::Known);
+        assert_eq!(judge(&text, "10.0.0.7", 22, A), Verdict::Known);
+        assert_eq!(judge(&text, "gpu.lab", 2222, B), Verdict::Known);
+        assert_eq!(judge(&text, "other", 22, A), Verdict::New);
+        let Verdict::Changed(entries) = judge(&text, "10.0.0.7", 22, B) else { panic!("not changed") };
+        // The fingerprint is the one that ssh-keygen shows.
+        let shown = Command::new("ssh-keygen").args(["-l", "-f"]).arg(&file).output().expect("ssh-keygen");
+        assert!(String::from_utf8_lossy(&shown.stdout).contains(&entries[0].fingerprint()));
+        assert_eq!(entries[0].fingerprint(), fingerprint(&key(A)));
+    }
+}

@@ -23,9 +23,10 @@ use tokio_util::sync::CancellationToken;
 /// A sshd of our own.
 pub(super) struct Rig {
     /// Its folder: keys, config, known_hosts.
-    pub(super) dir: tempfile::TempDir,
+    dir: Arc<tempfile::TempDir>,
     /// Where it listens.
     pub(super) port: u16,
+    program: &'static str,
     sshd: Child,
 }
 
@@ -51,6 +52,16 @@ impl Rig {
         keygen(&at.join("host_ed25519"), "ed25519", "");
         keygen(&at.join("id"), "ed25519", "");
         std::fs::copy(at.join("id.pub"), at.join("authorized_keys")).expect("copy");
+        Self::listen(program, Arc::new(dir), more)
+    }
+
+    /// Starts another one on the same folder with one more host key.
+    pub(super) fn again(self, host_key: &str) -> Option<Self> {
+        Self::listen(self.program, self.dir.clone(), &format!("HostKey {}", self.path(host_key).display()))
+    }
+
+    fn listen(program: &'static str, dir: Arc<tempfile::TempDir>, more: &str) -> Option<Self> {
+        let at = dir.path();
         for attempt in 0.. {
             let port = free_port();
             let config = format!(
@@ -84,17 +95,12 @@ impl Rig {
                     let mut file = std::fs::File::create(kept).expect("a log");
                     std::io::copy(&mut log, &mut file).ok();
                 });
-                return Some(Self { dir, port, sshd });
+                return Some(Self { dir: dir.clone(), port, program, sshd });
             }
             sshd.wait().expect("reap");
             assert!(attempt < 5, "sshd did not start: {said}");
         }
         None
-    }
-
-    /// The process of sshd that listens.
-    pub(super) fn pid(&self) -> u32 {
-        self.sshd.id()
     }
 
     /// A file of the rig.
