@@ -5,7 +5,6 @@
 
 use super::link::LinkState;
 use super::sink::{Sink, Status};
-use super::slots::Slot;
 use super::spool::SpoolReader;
 use crate::backend::{BackendError, ErrorKind, Exit};
 use russh::client::Msg;
@@ -19,27 +18,17 @@ use tokio::io::AsyncWrite;
 use tokio::sync::watch;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-/// What a channel is opened for.
-pub(super) struct Request {
-    /// The command line.
-    pub(super) command: String,
-    /// The room it takes.
-    pub(super) slot: Option<Slot>,
-}
-
 /// What keeps the channel open. Dropping the last one closes it.
 struct Guard {
     id: ChannelId,
     write: Arc<ChannelWriteHalf<Msg>>,
     sink: Arc<Sink>,
     link: Arc<LinkState>,
-    slot: Option<Slot>,
     runtime: tokio::runtime::Handle,
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let slot = self.slot.take();
         // Gone from the link: the server has closed it, or the link is lost.
         let Some(sink) = self.link.forget(self.id) else { return };
         sink.gone.cancel();
@@ -51,7 +40,7 @@ impl Drop for Guard {
                     tracing::debug!("a channel could not be closed: {e}");
                 },
             }
-            drop(slot);
+            sink.free();
         });
     }
 }
@@ -69,20 +58,14 @@ pub(super) struct Channel {
 
 impl Channel {
     /// Takes over a channel that the server has confirmed.
-    pub(super) fn new(
-        channel: russh::Channel<Msg>,
-        sink: Arc<Sink>,
-        link: Arc<LinkState>,
-        slot: Option<Slot>,
-        runtime: tokio::runtime::Handle,
-    ) -> Self {
+    pub(super) fn new(channel: russh::Channel<Msg>, sink: Arc<Sink>, link: Arc<LinkState>, runtime: tokio::runtime::Handle) -> Self {
         // Everything that arrives comes through the handler. The half that would have to be drained is let go of here, so
         // that nothing can ever be left in it.
         let (read, write) = channel.split();
         drop(read);
         let (id, write) = (write.id(), Arc::new(write));
         link.add(id, sink.clone());
-        let guard = Arc::new(Guard { id, write, sink: sink.clone(), link, slot, runtime });
+        let guard = Arc::new(Guard { id, write, sink: sink.clone(), link, runtime });
         Self {
             stdin: Stdin::new(guard.clone()),
             stdout: Output { reader: SpoolReader::new(sink.stdout.clone()), _guard: guard.clone() },

@@ -3,7 +3,7 @@
 //! Invariant: russh's channels are used here and in `channel` only. An attempt that is given up, at whatever point, leaves no
 //! task and no socket; a connection that nobody holds any more ends.
 
-use super::channel::{Channel, Request};
+use super::channel::Channel;
 use super::handler::{Ended, Events};
 use super::link::LinkState;
 use super::sink::Sink;
@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 /// Window of a channel. Half of it is what one round trip can carry.
 const WINDOW: u32 = 2 << 20;
@@ -36,15 +37,16 @@ pub(super) struct Conn {
     pub(super) slots: Arc<Slots>,
     target: Target,
     runtime: tokio::runtime::Handle,
+    /// Cancelled when not even one command has room beside the control shell.
+    pub(super) crowded: CancellationToken,
     /// Whether the last check went unanswered.
     silent: AtomicBool,
 }
 
 /// Why a channel could not be opened.
-#[derive(Debug)]
 pub(super) enum OpenError {
-    /// The server has no room; nothing was started.
-    Full,
+    /// The server has no room; nothing was started. Gives back the slot.
+    Full(Option<Slot>),
     /// Anything else.
     Failed(BackendError),
 }
@@ -73,6 +75,7 @@ pub(super) async fn connect(target: &Target) -> Result<Arc<Conn>, BackendError> 
         slots: Slots::new(),
         target: target.clone(),
         runtime: tokio::runtime::Handle::current(),
+        crowded: CancellationToken::new(),
         silent: AtomicBool::new(false),
     }))
 }
@@ -168,34 +171,36 @@ impl Conn {
     /// Runs a command on a channel of its own, waiting for room until `by`. Cancel safe: a channel that comes up for nobody
     /// is closed.
     pub(super) async fn exec(self: &Arc<Self>, command: &str, by: Instant) -> Result<Channel, BackendError> {
-        let mut refusals = 0u32;
-        loop {
-            let slot = match timeout_at(by.into(), self.slots.take()).await {
-                Ok(slot) => slot,
-                Err(_) => return Err(self.busy()),
+        let mut kept: Option<Slot> = None;
+        for refusals in 1u32.. {
+            let slot = match kept.take() {
+                Some(slot) => slot,
+                None => timeout_at(by.into(), self.slots.take()).await.map_err(|_| self.busy())?,
             };
-            match self.exec_in(Some(slot), command).await {
+            let opened = timeout_at(by.into(), self.exec_in(Some(slot), command)).await;
+            let refused = match opened.unwrap_or_else(|_| Err(OpenError::Failed(self.silence()))) {
                 Ok(channel) => return Ok(channel),
                 Err(OpenError::Failed(e)) => return Err(e),
-                Err(OpenError::Full) => {
-                    // A server frees a slot some time after the close, so the first refusal means little.
-                    refusals += 1;
-                    if refusals > 1 {
-                        self.slots.shrink();
-                    }
-                    let pause = Duration::from_millis(match refusals {
-                        1 => 20,
-                        2 => 50,
-                        3 => 100,
-                        _ => 400,
-                    });
-                    if Instant::now() + pause >= by {
-                        return Err(self.busy());
-                    }
-                    sleep(pause).await;
+                Err(OpenError::Full(slot)) => slot,
+            };
+            // A server frees a slot some time after the close, so the first refusal means little.
+            if refusals > 1 {
+                self.slots.shrink();
+                if self.slots.used() <= 1 {
+                    // No other command is in the way, so what is left is the control shell, or a slot that is freed late.
+                    self.crowded.cancel();
                 }
             }
+            if self.slots.used() <= self.slots.limit() {
+                kept = refused;
+            }
+            let pause = Duration::from_millis(10 << refusals.min(5));
+            if Instant::now() + pause >= by {
+                break;
+            }
+            sleep(pause).await;
         }
+        Err(self.busy())
     }
 
     fn busy(&self) -> BackendError {
@@ -206,31 +211,34 @@ impl Conn {
         .with_fix("wait for one to end, or raise MaxSessions of its sshd")
     }
 
-    /// Opens a channel and asks for a command to be run on it, once.
+    /// Opens a channel and asks for a command to be run on it, once. Cancel safe, as `exec` is.
     pub(super) async fn exec_in(self: &Arc<Self>, slot: Option<Slot>, command: &str) -> Result<Channel, OpenError> {
-        let conn = self.clone();
-        let request = Request { command: command.to_owned(), slot };
+        let (conn, command) = (self.clone(), command.to_owned());
         // In a task of its own: a channel whose opening is given up half-way would stay open for ever.
-        let opening = tokio::spawn(async move { conn.open(request).await });
+        let opening = tokio::spawn(async move { conn.open(slot, &command).await });
         opening.await.unwrap_or_else(|e| Err(OpenError::Failed(BackendError::new(ErrorKind::Internal, format!("opening a channel: {e}")))))
     }
 
-    async fn open(&self, request: Request) -> Result<Channel, OpenError> {
+    async fn open(&self, slot: Option<Slot>, command: &str) -> Result<Channel, OpenError> {
+        use ChannelOpenFailure::{ConnectFailed, ResourceShortage};
         let opened = tokio::select! {
             () = self.link.closed.cancelled() => Err(russh::Error::Disconnect),
             opened = self.handle.channel_open_session() => opened,
         };
-        let channel = opened.map_err(|e| match e {
-            russh::Error::ChannelOpenFailure(ChannelOpenFailure::ConnectFailed | ChannelOpenFailure::ResourceShortage) => OpenError::Full,
-            russh::Error::ChannelOpenFailure(reason) => OpenError::Failed(
-                BackendError::new(ErrorKind::NoShell, format!("{} lets nothing be run: {reason:?}", self.target.place()))
-                    .with_fix("this account may be for forwarding only"),
-            ),
-            other => OpenError::Failed(self.broken(&other)),
-        })?;
-        let sink = Sink::new(&self.runtime, &self.link.closed);
-        let channel = Channel::new(channel, sink, self.link.clone(), request.slot, self.runtime.clone());
-        match channel.request(&request.command).await {
+        let channel = match opened {
+            Ok(channel) => channel,
+            Err(russh::Error::ChannelOpenFailure(ConnectFailed | ResourceShortage)) => return Err(OpenError::Full(slot)),
+            Err(russh::Error::ChannelOpenFailure(reason)) => {
+                return Err(OpenError::Failed(
+                    BackendError::new(ErrorKind::NoShell, format!("{} lets nothing be run: {reason:?}", self.target.place()))
+                        .with_fix("this account may be for forwarding only"),
+                ));
+            }
+            Err(other) => return Err(OpenError::Failed(self.broken(&other))),
+        };
+        let sink = Sink::new(&self.runtime, &self.link.closed, slot);
+        let channel = Channel::new(channel, sink, self.link.clone(), self.runtime.clone());
+        match channel.request(command).await {
             Ok(()) => Ok(channel),
             Err(e) => Err(OpenError::Failed(self.broken(&e))),
         }

@@ -151,6 +151,13 @@ impl Connector {
     }
 }
 
+impl Drop for Connector {
+    fn drop(&mut self) {
+        // An opening that hangs would otherwise hold the connection.
+        self.close();
+    }
+}
+
 /// Tells the backend when a connection ends.
 async fn watch_over(link: Arc<LinkState>, backend: Weak<Connector>) {
     link.closed.cancelled().await;

@@ -2,9 +2,10 @@
 //!
 //! Invariant: nothing here waits, because it runs inside the session; and once the link is lost every waiter learns of it.
 
+use super::slots::Slot;
 use super::spool::Spool;
 use crate::backend::{BackendError, Exit};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -26,17 +27,20 @@ pub(super) struct Sink {
     pub(super) stdout: Arc<Spool>,
     pub(super) stderr: Arc<Spool>,
     status: watch::Sender<Status>,
+    /// The room that it takes on the server.
+    slot: Mutex<Option<Slot>>,
     /// Cancelled when nothing can be sent on the channel any more.
     pub(super) gone: CancellationToken,
 }
 
 impl Sink {
     /// Makes one. `link` is cancelled when the connection ends.
-    pub(super) fn new(runtime: &tokio::runtime::Handle, link: &CancellationToken) -> Arc<Self> {
+    pub(super) fn new(runtime: &tokio::runtime::Handle, link: &CancellationToken, slot: Option<Slot>) -> Arc<Self> {
         Arc::new(Self {
             stdout: Spool::new(runtime),
             stderr: Spool::new(runtime),
             status: watch::Sender::new(Status::default()),
+            slot: Mutex::new(slot),
             gone: link.child_token(),
         })
     }
@@ -69,9 +73,15 @@ impl Sink {
         self.stderr.end();
     }
 
+    /// Gives its room free.
+    pub(super) fn free(&self) {
+        drop(self.slot.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
     /// The server closed the channel.
     pub(super) fn close(&self) {
         self.eof();
+        self.free();
         self.gone.cancel();
         self.status.send_modify(|s| s.closed = true);
     }
@@ -79,6 +89,7 @@ impl Sink {
     /// The link is lost.
     pub(super) fn lose(&self, why: &BackendError) {
         self.eof();
+        self.free();
         self.gone.cancel();
         self.status.send_modify(|s| s.lost = Some(why.clone()));
     }
