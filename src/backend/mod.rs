@@ -4,15 +4,14 @@
 //! It uses `shell::quote` and `shell::start` (how a shell is started on it) and nothing else of the shell text.
 
 pub mod absent;
-pub mod client_env;
 pub mod error;
 pub mod local;
 pub mod open;
 pub mod ready;
 pub mod ssh;
 
-pub use client_env::ClientEnv;
 pub use error::{BackendError, ErrorKind};
+pub use local::ClientEnv;
 
 use crate::model::{BackendKind, Capabilities};
 use futures::future::BoxFuture;
