@@ -522,9 +522,23 @@ def change_options(folder, machine, change):
     wait_for("the server's restart", lambda: b"Server listening" in log.read_bytes()[size:] and listening(machine["address"], machine["port"]))
 
 
+def repair(folder, lab, machine, _arg):
+    """Takes back every fault, whichever were made."""
+    unblackhole(folder, lab, machine, None)
+    fast(folder, lab, machine, None)
+    mend(folder, lab, machine, None)
+    alive = machine.get("pid") and start_time(machine["pid"]) == machine.get("pid_start")
+    extra = folder / machine["name"] / "etc/extra.conf"
+    if not alive:
+        extra.write_text("")
+        on(folder, lab, machine, None)
+    elif extra.read_text():
+        unset_options(folder, lab, machine, None)
+
+
 VERBS = {
     "cut": cut, "mend": mend, "blackhole": blackhole, "unblackhole": unblackhole, "off": off, "on": on, "reboot": reboot,
-    "kill-sessions": kill_sessions, "slow": slow, "fast": fast, "set": set_option, "unset": unset_options,
+    "kill-sessions": kill_sessions, "slow": slow, "fast": fast, "set": set_option, "unset": unset_options, "repair": repair,
 }
 WITHOUT_ROOT = {"kill-sessions", "set", "unset"}
 
