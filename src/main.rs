@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     let done = match args.role() {
         Role::Command => cli::run(&args),
         Role::Tui => tui(&args),
-        Role::Serve => serve(&args),
+        Role::Serve { detached } => serve(&args, detached),
     };
     match done {
         Ok(code) => code.into(),
@@ -28,6 +28,6 @@ fn tui(_args: &cli::Args) -> Result<u8, Failure> {
     Err(Failure::Internal("waits for the TUI".into()))
 }
 
-fn serve(_args: &cli::Args) -> Result<u8, Failure> {
+fn serve(_args: &cli::Args, _detached: bool) -> Result<u8, Failure> {
     Err(Failure::Internal("waits for the daemon".into()))
 }

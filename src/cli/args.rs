@@ -294,8 +294,12 @@ pub(crate) struct MigrateArgs {
 }
 
 /// How to serve.
-#[derive(ClapArgs, Clone, Debug, Default)]
-pub(crate) struct ServeArgs {}
+#[derive(ClapArgs, Clone, Copy, Debug, Default)]
+pub(crate) struct ServeArgs {
+    /// How a client starts one: in the background, with its first words on stdout
+    #[arg(long, hide = true)]
+    pub(crate) detached: bool,
+}
 
 /// How to stop.
 #[derive(ClapArgs, Clone, Copy, Debug)]

@@ -15,7 +15,7 @@ pub(crate) async fn connect(global: &Global, agent: Option<String>) -> Result<Cl
 
 /// Connects to a daemon that runs; none when there is none.
 pub(crate) async fn find(global: &Global) -> Result<Option<Client>, Failure> {
-    match Client::connect(&how(global, agent(None), false)?).await {
+    match Client::connect(&quiet(global)?).await {
         Ok(client) => Ok(Some(client)),
         Err(ClientError::NoDaemon) => Ok(None),
         Err(error) => Err(error.into()),
@@ -25,6 +25,11 @@ pub(crate) async fn find(global: &Global) -> Result<Option<Client>, Failure> {
 /// Connects for a command that makes no sense without a daemon that runs.
 pub(crate) async fn need(global: &Global, what: &str) -> Result<Client, Failure> {
     find(global).await?.ok_or_else(|| Failure::Refused(format!("no daemon is running, so no command is known: {what}")))
+}
+
+/// Gives a way to a daemon that runs; none is started.
+pub(crate) fn quiet(global: &Global) -> Result<Connect, Failure> {
+    how(global, agent(None), false)
 }
 
 /// Gives the agent's name: the flag, else QD_CLIENT, else AI_AGENT; empty ones do not count.

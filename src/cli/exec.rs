@@ -52,7 +52,7 @@ async fn attempt(global: &Global, args: &ExecArgs, screen: &Screen, form: &mut F
     if let Some(source) = source {
         run.forward(source)?;
     }
-    match run.to_its_end(form, sink).await? {
+    match run.finish(form, sink).await? {
         End::Left(asked) => Ok(asked.exit_code()),
         End::Result { result, asked } => {
             if matches!(form, Form::Plain) {

@@ -28,7 +28,7 @@ pub(crate) async fn run(global: &Global, args: &KillArgs, screen: &Screen) -> Re
 pub(crate) fn signal_name(text: &str) -> Result<String, String> {
     use nix::sys::signal::Signal;
     let upper = text.to_ascii_uppercase();
-    let long = if upper.starts_with("SIG") { upper.clone() } else { format!("SIG{upper}") };
+    let long = if upper.starts_with("SIG") { upper } else { format!("SIG{upper}") };
     let parsed = match text.parse::<i32>() {
         Ok(number) => Signal::try_from(number).ok(),
         Err(_) => long.parse::<Signal>().ok(),

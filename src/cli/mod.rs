@@ -37,8 +37,11 @@ use std::path::PathBuf;
 pub enum Role {
     /// The terminal UI.
     Tui,
-    /// The daemon, in the foreground.
-    Serve,
+    /// The daemon.
+    Serve {
+        /// Whether a client starts it, and not a person.
+        detached: bool,
+    },
     /// One command, which ends by itself: [`run`].
     Command,
 }
@@ -81,7 +84,7 @@ impl Args {
     pub fn role(&self) -> Role {
         match &self.command {
             None | Some(Command::Tui) => Role::Tui,
-            Some(Command::Serve(_)) => Role::Serve,
+            Some(Command::Serve(serve)) => Role::Serve { detached: serve.detached },
             Some(_) => Role::Command,
         }
     }

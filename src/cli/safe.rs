@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 /// Shows a text on one line: control characters, and characters that hide or reorder others, become visible escapes.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
-    escape(text, |c| is_unsafe(c))
+    escape(text, is_unsafe)
 }
 
 /// Shows a text of several lines: as [`line`], but line ends stay.

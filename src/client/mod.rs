@@ -89,14 +89,18 @@ impl Stdin {
     }
 
     /// Ends the command's stdin.
-    pub async fn end(self) -> Result<(), ClientError> {
-        Err(ClientError::NoDaemon)
-    }
+    pub fn end(&mut self) {}
 }
 
 impl Client {
     /// Finds or starts the daemon and says hello.
     pub async fn connect(_how: &Connect) -> Result<Self, ClientError> {
+        Err(ClientError::NoDaemon)
+    }
+
+    /// Ends the daemon of this user and state folder and waits until it is gone. With commands running and without `force` it
+    /// stays, and the reply says so.
+    pub async fn stop(_how: &Connect, _force: bool) -> Result<crate::protocol::calls::ShutdownReply, ClientError> {
         Err(ClientError::NoDaemon)
     }
 

@@ -68,7 +68,7 @@ impl<'a> Run<'a> {
     }
 
     /// Waits for the end.
-    pub(crate) async fn to_its_end(mut self, form: &mut Form, sink: Sink) -> Result<End, Failure> {
+    pub(crate) async fn finish(mut self, form: &mut Form, sink: Sink) -> Result<End, Failure> {
         let mut open = true;
         let mut told_at = None;
         let result = loop {

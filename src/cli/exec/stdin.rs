@@ -44,8 +44,7 @@ pub(crate) async fn forward(source: File, mut stdin: Stdin) -> Result<(), Failur
             return Ok(());
         }
     }
-    // The same holds here.
-    drop(stdin.end().await);
+    stdin.end();
     Ok(())
 }
 
