@@ -20,7 +20,8 @@ Examples:
   qd backends                     list the backends and how they are
   qd config check                 check the config file
 
-Backends are named in the config file (`qd config path` tells which); `local`, this machine, is always there.";
+Backends are named in the config file (qd config path tells which);
+local, this machine, is always there.";
 
 /// The whole command line.
 #[derive(Parser, Clone, Debug)]
@@ -30,7 +31,6 @@ Backends are named in the config file (`qd config path` tells which); `local`, t
     about = "One terminal for all of your machines",
     after_help = EXAMPLES,
     disable_help_subcommand = true,
-    infer_long_args = false,
     max_term_width = 110
 )]
 pub struct Args {
@@ -43,13 +43,14 @@ pub struct Args {
 
 /// Flags that every command takes.
 #[derive(ClapArgs, Clone, Debug, Default)]
+#[command(next_help_heading = "Everywhere")]
 pub struct Global {
     /// Use this config file
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// When to colour
-    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
+    /// Colour: auto, always or never [default: auto; NO_COLOR is honoured]
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true, hide_default_value = true)]
     pub(crate) color: Color,
 
     /// Leave out warnings and hints
@@ -61,15 +62,12 @@ pub struct Global {
     pub(crate) verbose: u8,
 }
 
-/// When to colour.
+// When to colour. (No doc comments on the values: they would be printed in every help.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal, unless NO_COLOR is set.
     #[default]
     Auto,
-    /// Always.
     Always,
-    /// Never.
     Never,
 }
 
@@ -156,8 +154,9 @@ pub(crate) struct WaitArgs {
 /// Ends processes.
 #[derive(ClapArgs, Clone, Debug)]
 #[command(after_help = "\
-Without -s the command and all that it started are ended: first politely (TERM), after the grace time for certain (KILL), and
-it is looked whether anything is left. With -s one signal is sent and nothing more is done.")]
+Without -s the command and all that it started are ended: first politely (TERM),
+after the grace time for certain (KILL), and it is checked that nothing is left.
+With -s one signal is sent and nothing more is done.")]
 pub(crate) struct KillArgs {
     /// The commands' ids, or unique prefixes of them
     #[arg(value_name = "ID", required = true)]

@@ -8,33 +8,38 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+const USAGE: &str = "qd exec [OPTIONS] -- COMMAND...\n       qd exec [OPTIONS] --command-file FILE";
+
 const EXAMPLES: &str = "\
 Examples:
-  qd exec -- make test                    several words: run as given, each word quoted
-  qd exec -b gpu -- 'cd /data && ls | wc' one word: shell text
-  qd exec -b gpu --json -- nvidia-smi     one JSON object for a script or an agent
-  git diff | qd exec -b web -i -- patch -p1
+  qd exec -- make test                        several words: run as given
+  qd exec -b gpu -- 'cd /data && ls | wc -l'  one word: shell text
+  qd exec -b gpu --json -- nvidia-smi         one JSON object
+  git diff | qd exec -b web -i -- patch -p1   stdin goes along
   qd exec --timeout 90s --command-file build.sh
 
-Without --json the command's stdout and stderr come through byte for byte; words of qd itself go to stderr behind `qd: `.
-Ctrl-C ends the command and all that it started, on its backend too; a second Ctrl-C leaves at once.
+Without --json the command's stdout and stderr come through byte for byte;
+words of qd itself go to stderr behind `qd: `. Ctrl-C ends the command and all
+that it started, on its backend too; a second Ctrl-C leaves at once.
 
-Exit code: the command's own, or 64 wrong use, 69 backend unavailable, 78 bad config, 124 timed out, 125 qd failed or no
-shell could be started, 126 the directory is not reachable, 128+N ended by signal N, 130 interrupted or cancelled,
-141 the reader of stdout went away, 255 the link was lost (unknown whether the command finished; it is never run again).";
+Exit code: the command's own, or
+   64  wrong use                       126  the directory is not reachable
+   69  the backend is not available    128+N  ended by signal N
+   78  the config cannot be used       130  interrupted, or ended by somebody
+  124  timed out                       141  the reader of stdout went away
+  125  qd failed, or no shell started  255  the link was lost: unknown whether
+                                            it finished; it is not run again";
 
-/// How a result is printed.
+// How a result is printed. (No doc comments on the values: they would change the form of the help.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Json {
-    /// One object at the end.
     Result,
-    /// One object a line, as things happen.
     Events,
 }
 
 /// Runs one command.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct ExecArgs {
     /// Run it on this backend [default: the config's default_backend]
     #[arg(short, long, value_name = "NAME")]
@@ -68,15 +73,15 @@ pub(crate) struct ExecArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     pub(crate) command_file: Option<PathBuf>,
 
-    /// Print the result as one JSON object, or events as one object a line
-    #[arg(long, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "result")]
+    /// Print the result as one JSON object; with =events, one object a line as things happen
+    #[arg(long, value_name = "events", num_args = 0..=1, require_equals = true, default_missing_value = "result", hide_possible_values = true)]
     pub(crate) json: Option<Json>,
 
-    /// Put at most this many bytes of output into the JSON result [default: the config's limit, 50000]
+    /// Put at most this many bytes of output into the JSON result [default: 50000]
     #[arg(long, value_name = "BYTES")]
     pub(crate) max_output: Option<u64>,
 
-    /// Say which agent is calling [default: $QD_CLIENT, else $AI_AGENT, else nobody: a person]
+    /// Say which agent is calling [default: $QD_CLIENT, else $AI_AGENT]
     #[arg(long, value_name = "NAME")]
     pub(crate) client: Option<String>,
 
