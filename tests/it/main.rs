@@ -1,1 +1,6 @@
-fn main() {}
+//! The integration tests: one binary, one module a suite. `tidy` checks that no file here is forgotten.
+
+mod harness;
+
+mod harness_works;
+mod tidy;
