@@ -123,10 +123,10 @@ pub(crate) struct LogsArgs {
     #[arg(short, long)]
     pub(crate) follow: bool,
     /// Start at this byte of the log
-    #[arg(long, value_name = "BYTE", conflicts_with = "tail")]
+    #[arg(long, value_name = "BYTE", conflicts_with = "tail", allow_negative_numbers = true)]
     pub(crate) offset: Option<u64>,
     /// Start this many lines before the end
-    #[arg(long, value_name = "LINES")]
+    #[arg(long, value_name = "LINES", allow_negative_numbers = true)]
     pub(crate) tail: Option<u64>,
     /// Print the lines alone that match this regular expression
     #[arg(long, value_name = "RE")]

@@ -147,6 +147,21 @@ fn interrupts_end_the_command_and_its_tree() {
 }
 
 #[test]
+fn a_signal_that_the_caller_ignores_stays_ignored() {
+    let home = Home::new();
+    let qd = home.command(["exec", "--", "echo begun; until [ -e go ]; do sleep 0.05; done; echo end"]);
+    let mut command = std::process::Command::new("env");
+    command.arg("--ignore-signal=HUP").arg(env!("CARGO_BIN_EXE_qd")).args(["exec", "--"]);
+    command.arg("echo begun; until [ -e go ]; do sleep 0.05; done; echo end").current_dir(home.work());
+    command.env_clear().envs(qd.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut running = Running::start(command, Vec::new());
+    running.wait_out("begun");
+    running.signal(Signal::SIGHUP);
+    std::fs::write(home.work().join("go"), "").expect("the folder is ours");
+    assert_eq!(running.done().code(0).out(), "begun\nend\n");
+}
+
+#[test]
 fn a_second_interrupt_leaves_at_once() {
     let home = Home::new();
     let mut running = home.start(["exec", "--", "trap '' TERM INT HUP; echo begun; while :; do sleep 0.2; done"]);

@@ -109,7 +109,8 @@ fn kill_ends_a_command_and_its_caller_is_told() {
 
 #[test]
 fn backends_say_how_they_are() {
-    let home = Home::with_config("terminal:\n  backends:\n    gpu:\n      type: ssh\n      host: 127.0.0.1\n      port: 1\n      user: ada\n");
+    let home =
+        Home::with_config("terminal:\n  backends:\n    gpu:\n      type: ssh\n      host: 127.0.0.1\n      port: 1\n      user: ada\n");
     let out = home.run(["backends"]).code(0).out();
     assert!(out.contains("local") && out.contains("gpu") && out.contains("ada@127.0.0.1") && out.contains("idle"), "{out}");
     home.run(["backends", "connect", "gpu"]).code(69).says(&["gpu"]);
