@@ -7,6 +7,7 @@ use super::failure::Failure;
 use super::screen::Screen;
 use super::table::{Cell, Column, Look, Table};
 use super::{caller, words};
+use crate::config::nearest;
 use crate::model::{Millis, Overview, ProcessInfo, WhoKind};
 use crate::protocol::calls::OverviewCall;
 
@@ -40,7 +41,8 @@ pub(crate) fn known_backend(overview: &Overview, name: Option<&str>) -> Result<(
         return Ok(());
     }
     let known: Vec<&str> = overview.backends.iter().map(|b| b.name.as_str()).collect();
-    Err(Failure::usage(format!("no backend is named `{name}`; known are {}", known.join(", "))))
+    let meant = nearest(name, known.iter().copied()).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    Err(Failure::usage(format!("no backend is named `{name}` (known: {}){meant}", known.join(", "))))
 }
 
 /// Makes the table of some processes.

@@ -89,7 +89,11 @@ pub(super) fn expand_home(text: &str, home: Option<&Path>) -> Result<PathBuf, St
         return Err("only ~ and ~/... are understood, not another account's home".to_owned());
     }
     let path = Path::new(text);
-    if path.is_absolute() { Ok(path.to_owned()) } else { Err(format!("expected an absolute path or ~/..., found \"{}\"", text.escape_debug())) }
+    if path.is_absolute() {
+        Ok(path.to_owned())
+    } else {
+        Err(format!("expected an absolute path or ~/..., found \"{}\"", text.escape_debug()))
+    }
 }
 
 /// Whether a word is a reference to a secret.
@@ -99,7 +103,9 @@ pub(super) fn is_reference(text: &str) -> bool {
 
 fn variable_of(text: &str) -> Option<&str> {
     let name = text.strip_prefix("${")?.strip_suffix('}')?;
-    let legal = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !name.starts_with(|c: char| c.is_ascii_digit());
+    let legal = !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && !name.starts_with(|c: char| c.is_ascii_digit());
     legal.then_some(name)
 }
 
