@@ -77,9 +77,30 @@ pub struct Items {
     _private: (),
 }
 
+/// The way to a running command's stdin, apart from its items: a command that writes before it reads blocks only this.
+pub struct Stdin {
+    _private: (),
+}
+
+impl Stdin {
+    /// Sends bytes to the command's stdin; waits while the command does not read. An error means that it no longer can.
+    pub async fn send(&mut self, _bytes: Vec<u8>) -> Result<(), ClientError> {
+        Err(ClientError::NoDaemon)
+    }
+
+    /// Ends the command's stdin.
+    pub fn end(&mut self) {}
+}
+
 impl Client {
     /// Finds or starts the daemon and says hello.
     pub async fn connect(_how: &Connect) -> Result<Self, ClientError> {
+        Err(ClientError::NoDaemon)
+    }
+
+    /// Ends the daemon of this user and state folder and waits until it is gone. With commands running and without `force` it
+    /// stays, and the reply says so.
+    pub async fn stop(_how: &Connect, _force: bool) -> Result<crate::protocol::calls::ShutdownReply, ClientError> {
         Err(ClientError::NoDaemon)
     }
 
@@ -113,6 +134,11 @@ impl Client {
 impl Items {
     /// Waits for the next item; none after the last one. Cancel safe.
     pub async fn next(&mut self) -> Option<Result<Item, ClientError>> {
+        None
+    }
+
+    /// Takes the way to the command's stdin, once; it can be used while [`Items::next`] waits.
+    pub fn take_stdin(&mut self) -> Option<Stdin> {
         None
     }
 

@@ -2,5 +2,8 @@
 
 mod harness;
 
+mod cli_exec;
+mod cli_look;
+mod cli_use;
 mod harness_works;
 mod tidy;
