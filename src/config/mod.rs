@@ -210,3 +210,8 @@ pub struct Limits {
     /// Ended processes kept in the table (2,000).
     pub ended_kept: usize,
 }
+
+#[cfg(test)]
+mod files_tests;
+#[cfg(test)]
+mod tests;
