@@ -186,7 +186,8 @@ fn is_daemon(process: Proc) -> bool {
 
 /// Writes a config with these machines as ssh backends, each with more lines.
 pub(crate) fn machines_config(machines: &[Machine], more: &[&str]) -> String {
-    let mut text = String::from("terminal:\n  backends:\n");
+    // A leader that is named is not asked for at the first start.
+    let mut text = String::from("ui:\n  leader: ctrl-]\nterminal:\n  backends:\n");
     for m in machines {
         let _ = write!(
             text,
