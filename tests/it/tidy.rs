@@ -9,20 +9,21 @@ use std::process::{Command, Stdio};
 const MOST_LINES: usize = 400;
 
 /// Which layer may use which (src/lib.rs has the map).
-const LAYERS: [(&str, &[&str]); 13] = [
+const LAYERS: [(&str, &[&str]); 14] = [
     ("model", &[]),
     ("shell", &[]),
-    ("report", &["model"]),
-    ("paths", &["model", "report"]),
-    ("config", &["model", "report", "paths", "backend"]),
-    ("backend", &["model", "report", "paths", "config", "shell"]),
-    ("session", &["model", "report", "paths", "config", "shell", "backend"]),
-    ("engine", &["model", "report", "paths", "config", "backend", "session"]),
+    ("paths", &["model"]),
+    ("config", &["model", "paths", "backend"]),
+    ("report", &["model", "paths", "config"]),
+    ("logging", &["model", "paths", "config", "report"]),
+    ("backend", &["model", "paths", "config", "report", "shell"]),
+    ("session", &["model", "paths", "config", "report", "shell", "backend"]),
+    ("engine", &["model", "paths", "config", "report", "backend", "session"]),
     ("protocol", &["model"]),
-    ("client", &["model", "report", "paths", "config", "protocol"]),
-    ("daemon", &["model", "report", "paths", "config", "engine", "protocol"]),
-    ("cli", &["model", "report", "paths", "config", "protocol", "client"]),
-    ("tui", &["model", "report", "paths", "config", "protocol", "client"]),
+    ("client", &["model", "paths", "config", "report", "protocol"]),
+    ("daemon", &["model", "paths", "config", "report", "logging", "engine", "protocol"]),
+    ("cli", &["model", "paths", "config", "report", "protocol", "client"]),
+    ("tui", &["model", "paths", "config", "report", "protocol", "client"]),
 ];
 
 /// Where only part of a layer may be used: the user, the used one, the names allowed.
