@@ -43,7 +43,9 @@ fn it_opens_on_local_runs_what_is_typed_and_leaves_the_terminal_as_it_was() {
     tui.wait_text("one-42");
     tui.wait_text("exit 1");
     tui.send("pwd\r");
-    tui.wait_for("the session's directory", |screen| screen.lines().any(|line| line.trim_matches(|c: char| !c.is_ascii_graphic()) == "/usr"));
+    tui.wait_for("the session's directory", |screen| {
+        screen.lines().any(|line| line.trim_matches(|c: char| !c.is_ascii_graphic()) == "/usr")
+    });
     detach(tui);
     assert_eq!(home.output("local", "pwd"), "/usr\n");
 }
@@ -159,7 +161,8 @@ fn without_colour_it_says_all_in_words() {
     tui.wait_text("exit 3");
     let coloured = tui.look(|screen| {
         let (rows, cols) = screen.size();
-        let cell = |row, col| screen.cell(row, col).is_some_and(|c| c.fgcolor() != vt100::Color::Default || c.bgcolor() != vt100::Color::Default);
+        let cell =
+            |row, col| screen.cell(row, col).is_some_and(|c| c.fgcolor() != vt100::Color::Default || c.bgcolor() != vt100::Color::Default);
         (0..rows).flat_map(|row| (0..cols).map(move |col| (row, col))).filter(|&(row, col)| cell(row, col)).count()
     });
     assert_eq!(coloured, 0);
@@ -221,7 +224,11 @@ fn four_panes_live_side_by_side_and_one_lost_machine_disturbs_no_other() {
         .collect();
     let newest = |screen: &str, name: &str| -> u32 {
         let mark = format!("at-{name}-");
-        screen.match_indices(&mark).filter_map(|(at, _)| screen[at + mark.len()..].split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()).max().unwrap_or(0)
+        screen
+            .match_indices(&mark)
+            .filter_map(|(at, _)| screen[at + mark.len()..].split(|c: char| !c.is_ascii_digit()).next()?.parse().ok())
+            .max()
+            .unwrap_or(0)
     };
     tui.wait_for("all four loops", |screen| names.iter().all(|name| newest(screen, name) >= 3));
 
