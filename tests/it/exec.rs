@@ -20,7 +20,8 @@ pub(crate) fn pid_in(home: &Home, file: &str) -> Proc {
 #[test]
 fn exit_codes_pass_through() {
     let home = Home::new();
-    for (command, code) in [("true", 0), ("exit 3", 3), ("false", 1), ("no-such-command-xyz", 127), ("/etc/passwd", 126), ("exit 255", 255)] {
+    for (command, code) in [("true", 0), ("exit 3", 3), ("false", 1), ("no-such-command-xyz", 127), ("/etc/passwd", 126), ("exit 255", 255)]
+    {
         assert_eq!(home.run(["exec", "--", command]).code, Some(code), "{command}");
     }
     assert_eq!(home.run(["exec", "--", "kill -9 $$"]).code, Some(137));
@@ -163,7 +164,9 @@ fn the_result_has_the_documented_fields() {
     }
     let log = result["output_path"].as_str().expect("a log");
     assert_eq!(std::fs::read(log).expect("the log is there"), b"out\nerr\n");
-    assert!(result["process_id"].as_str().is_some_and(|id| id.len() >= 4) && result["generation"].is_u64() && result["duration_ms"].is_u64());
+    assert!(
+        result["process_id"].as_str().is_some_and(|id| id.len() >= 4) && result["generation"].is_u64() && result["duration_ms"].is_u64()
+    );
 
     let result = home.exec("local", "kill -9 $$");
     assert_eq!((&result["outcome"], &result["signal"]), (&"signaled".into(), &"SIGKILL".into()), "{result:#}");
@@ -211,7 +214,10 @@ fn large_output_arrives_whole_and_the_result_is_cut() {
     assert_eq!(done.out.len(), 30_000_006);
     let result = home.exec_with(&["--max-output", "1000"], "echo first; seq 100000; echo last");
     let output = result["output"].as_str().expect("text");
-    assert!(result["truncated"] == true && output.starts_with("first\n") && output.ends_with("last\n") && output.len() < 2000, "{result:#}");
+    assert!(
+        result["truncated"] == true && output.starts_with("first\n") && output.ends_with("last\n") && output.len() < 2000,
+        "{result:#}"
+    );
 }
 
 #[test]

@@ -246,12 +246,12 @@ fn a_slow_link_is_measured_and_works() {
     let (m, home) = (&machines[0], Home::with_machines(&machines, &["health_interval: 1"]));
     settle(&home, &m.name);
     m.ctl(&["slow", "200"]);
-    settled(&home, &m.name);
+    assert_eq!(home.output(&m.name, "echo $PWD $KEPT"), "/usr/share a b\n");
     wait::until("a measured round trip of the slow link", wait::CAP, || {
         home.backend(&m.name)["health"]["round_trip_us"].as_u64().filter(|us| *us >= 200_000)
     });
     m.ctl(&["fast"]);
-    settled(&home, &m.name);
+    assert_eq!(home.output(&m.name, "echo $PWD $KEPT"), "/usr/share a b\n");
 }
 
 #[test]

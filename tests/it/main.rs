@@ -2,8 +2,13 @@
 
 mod harness;
 
+mod bad_input;
 mod cli_exec;
 mod cli_look;
 mod cli_use;
+mod crash;
+mod exec;
 mod harness_works;
+mod machines;
+mod terminal_ui;
 mod tidy;
