@@ -3,6 +3,7 @@
 //! Invariant: a backend knows nothing of sessions, snapshots, deadlines, retries or logs; those are written once, above.
 //! It uses `shell::quote` and `shell::start` (how a shell is started on it) and nothing else of the shell text.
 
+pub mod control;
 pub mod error;
 pub mod local;
 pub mod open;

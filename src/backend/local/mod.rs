@@ -11,7 +11,7 @@ mod procfs;
 mod spawn;
 mod survivors;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use children::become_subreaper;
 

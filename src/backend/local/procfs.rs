@@ -116,11 +116,16 @@ pub(super) fn cookie(pid: u32, cookie: &str) -> Cookie {
     found
 }
 
-/// The pipes and sockets that a process holds. None while it is on its way out, or when it may not be looked at.
+/// The pipes and sockets that a process holds. None while it is on its way out; nothing when it may not be looked at.
 pub(super) fn ends(pid: u32) -> Option<Vec<End>> {
     let mut found = Vec::new();
     let mut any = false;
-    for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten() {
+    let entries = match std::fs::read_dir(format!("/proc/{pid}/fd")) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => return Some(found),
+        Err(_) => return None,
+    };
+    for entry in entries.flatten() {
         any = true;
         let name = entry.file_name();
         let Some(fd) = name.to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
