@@ -100,8 +100,12 @@ pub(super) enum Cookie {
     None,
 }
 
-/// Looks for a cookie (`NAME=value`) in the environment that a process began with.
+/// Looks for a cookie (`NAME=value`; empty: none) in the environment that a process began with.
 pub(super) fn cookie(pid: u32, cookie: &str) -> Cookie {
+    // The end of every environment looks like an empty entry.
+    if cookie.is_empty() {
+        return Cookie::None;
+    }
     let Ok(environ) = std::fs::read(format!("/proc/{pid}/environ")) else { return Cookie::None };
     let name = cookie.split_inclusive('=').next().unwrap_or(cookie).as_bytes();
     let mut found = Cookie::None;
