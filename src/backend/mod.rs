@@ -5,6 +5,8 @@
 
 pub mod control;
 pub mod error;
+#[doc(hidden)]
+pub mod fake;
 pub mod local;
 pub mod open;
 pub mod ready;
