@@ -337,6 +337,8 @@ impl Inner {
     fn settle(&self, state: &mut State) {
         if state.memory.total() > SHORT && state.lost == 0 {
             state.memory.release();
+        } else {
+            state.memory.shrink();
         }
         lock(&self.disk).close();
     }

@@ -32,7 +32,7 @@ pub(in crate::backend) struct Running {
 pub(in crate::backend) async fn run(local: &Local, command: &str) -> Running {
     let mut shell = local.start(start()).await.expect("ready");
     let cookie = format!("QD_PROCESS={}", nonce());
-    let set_up = format!("exec 0</dev/null; PATH={}; export {cookie}", std::env::var("PATH").unwrap());
+    let set_up = format!("exec 3<&0 0</dev/null; PATH={}; export {cookie}", std::env::var("PATH").unwrap());
     let text = format!("{} {}\n{set_up}{command}", set_up.len(), command.len());
     shell.stdin.write_all(text.as_bytes()).await.expect("script sent");
     let family = Family { pid: shell.ready.pid, start_time: shell.ready.start_time, cookie };
@@ -82,7 +82,7 @@ pub(in crate::backend) fn pids(line: &str) -> Vec<u32> {
 #[tokio::test]
 async fn a_shell_starts_clean_and_says_how_it_ended() {
     let local = local();
-    let mut run = run(&local, "echo out; echo err >&2; env; ls /proc/self/fd; ps -o sid=,pgid= -p $$; exit 7").await;
+    let mut run = run(&local, "exec 3<&-; echo out; echo err >&2; env; ls /proc/self/fd; ps -o sid=,pgid= -p $$; exit 7").await;
     assert_eq!(run.shell.ready.kind, "bash");
     assert!(run.shell.noise.is_empty());
     let out = run.rest().await;
@@ -129,6 +129,13 @@ fn with_bash(script: &str) -> (Local, tempfile::TempDir) {
     let local = local();
     local.programs.lock().unwrap().bash = Some(file);
     (local, dir)
+}
+
+/// A machine whose sh is this program; none when it is not here.
+pub(in crate::backend) fn with_sh(program: &str) -> Option<Local> {
+    let local = local();
+    local.programs.lock().unwrap().sh = Some(login::find(program)?);
+    Some(local)
 }
 
 #[tokio::test]
