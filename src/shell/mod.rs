@@ -2,5 +2,6 @@
 //!
 //! Invariant: pure text and data; no tokio, no clock, no files, nothing else of the crate.
 
+pub mod control;
 pub mod quote;
 pub mod start;
