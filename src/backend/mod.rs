@@ -6,6 +6,7 @@
 pub mod error;
 pub mod local;
 pub mod open;
+pub mod ready;
 pub mod ssh;
 
 pub use error::{BackendError, ErrorKind};
