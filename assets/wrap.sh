@@ -2,6 +2,7 @@
 # Comment lines are dropped. @NAME@ is filled in; values marked q are single-quoted.
 #   @NONCE@  16 hex digits                      @N@ q  <session folder>/<id>: prefix of the files that this command leaves
 #   @V@ q    variables to start from            @F@ q  functions and aliases to start from
+#   @SOURCEV@, @SOURCEF@  `. FILE`, or the text itself where nothing is writable
 # Two stages. FIRST and RUN can be sent long before the command (the shell then waits, with the snapshot loaded); ENTER and
 # the command come with it. While nothing of the user's is loaded plain names are safe; afterwards only `builtin X`, and before a
 # user's function named `builtin` is gone, only what is special in posix mode (an assignment cannot be shadowed).
@@ -21,14 +22,14 @@ builtin trap @FINISH@ EXIT
 [[ -r @V@ && -r @F@ ]] || { printf '%s\0' $'\036X@NONCE@' nosnap >&528; exit 97; }
 
 #=== EARLY
-. @V@
+@SOURCEV@
 [[ ${IFS@a}${LC_ALL@a} == *r* ]] && { printf '%s\0' $'\036X@NONCE@' late >&528; exit 97; }
 @LOAD@
 
 #=== LOAD
 # extglob first: else one function with @(..) loses all of them. Functions named `builtin` and `exec` are not carried over.
-shopt -s extglob;
-. @F@ 2>/dev/null;
+builtin shopt -s extglob;
+@SOURCEF@
 POSIXLY_CORRECT=y; \unset -f builtin exec; \unset -v POSIXLY_CORRECT;
 
 #=== RUN
@@ -39,6 +40,10 @@ builtin eval "$__qd_p";
 # The here-string turns BASH_XTRACEFD away before the first of these commands could be traced.
 { __qd_r=$? __qd_o=$SHELLOPTS __qd_b=$BASHOPTS POSIXLY_CORRECT=y; @SHIMMED@ @QUIET@ @SAVE@ __qd_z=1; builtin exit "$1"; } >/dev/null 2>&1 3<<<"$((${BASH_XTRACEFD:+BASH_XTRACEFD=}2))"; } 527>&529 528>&529
 
+#=== SHIMMED
+# The user's trap saves the state itself, in a fork, and must find the options and variables as they are.
+[[ ${__qd_u+x} ]] && { \unset -v POSIXLY_CORRECT; builtin exit "$__qd_r"; };
+
 #=== QUIET
 # Nothing of what follows may be shadowed, traced, trapped or interrupted.
 \set +euxv; \trap - DEBUG ERR RETURN; \trap "" HUP INT QUIT TERM PIPE XFSZ; \unset -f builtin; \unset -v POSIXLY_CORRECT;
@@ -48,12 +53,22 @@ builtin eval "$__qd_p";
 [[ $PWD -ef . ]] || { builtin pwd -L >|@N@.p; IFS= builtin read -r -d '' PWD <@N@.p; PWD=${PWD%$'\n'}; };
 builtin set -- "$__qd_r" "$PWD" "${OLDPWD-}" "$__qd_o" "$__qd_b" "$!" "$BASH_SUBSHELL";
 @UNSHIM@
-{ @FUNCTIONS@ } >|@N@.f && builtin set -- "$@" ok || builtin set -- "$@" full;
-builtin unset -v @TRANSIENT@;
-{ @VARIABLES@ } >|@N@.v || builtin set -- "${@:1:7}" full;
+@KEEP@
 # 528 where the redirections of the braces were undone, 531 where not (in a function, on a signal), else a file.
 builtin printf '%s\0' $'\036E@NONCE@' "$@" >&528 || builtin printf '%s\0' $'\036E@NONCE@' "$@" >&531 || builtin printf '%s\0' $'\036E@NONCE@' "$@" >|@N@.r;
 builtin printf '\036@NONCE@' >&527 || builtin printf '\036@NONCE@' >&530;
+
+#=== KEEP
+{ @FUNCTIONS@ } >|@N@.f && builtin set -- "$@" ok || builtin set -- "$@" full;
+builtin unset -v @TRANSIENT@;
+{ @VARIABLES@ } >|@N@.v || builtin set -- "${@:1:7}" full;
+
+#=== CARRY
+# Nothing is writable here: the state comes back as records.
+builtin printf '' >&528 && builtin set -- "$@" 528 || builtin set -- "$@" 531;
+{ builtin printf '\036F@NONCE@\0'; @FUNCTIONS@ builtin printf '\0'; } >&"$8";
+builtin unset -v @TRANSIENT@;
+{ builtin printf '\036V@NONCE@\0'; { @VARIABLES@ }; builtin printf '\0'; } >&"$8" && builtin set -- "${@:1:7}" ok || builtin set -- "${@:1:7}" full;
 
 #=== FUNCTIONS
 builtin printf '#@NONCE@\n'; builtin export -fp;
@@ -76,8 +91,8 @@ builtin declare -p && builtin umask -p;
 @VARS@
 @DIRECTORY@
 @OLDPWD@
-builtin export @EXPORTS@
-@AGENT@
+builtin export@EXPORTS@
+@DEFAULTS@
 @SHIM@
 SECONDS=0
 exec @STDIN@ 2>&@ERR@
