@@ -14,6 +14,9 @@
 exec 527>&1 528>&2 529>/dev/null 2>&529
 unset -v __qd_n __qd_p PATH HOSTNAME HOSTTYPE IFS MACHTYPE OLDPWD OPTERR OPTIND OSTYPE PS4 SHELL SHLVL TERM
 @CHECK@
+# Made now and only for us, so that the end of the command need not make them.
+umask 077
+: >|@N@.v >|@N@.f
 @EARLY@
 builtin trap @FINISH@ EXIT
 

@@ -12,3 +12,4 @@ pub mod start;
 pub mod state;
 mod template;
 pub mod wrap;
+pub mod wrap_sh;

@@ -122,8 +122,8 @@ pub fn scalar(statements: &Statements, name: &str) -> Option<Vec<u8>> {
     plain(value_of(statements.get(name.as_bytes())?))
 }
 
-/// Undoes the quoting of a scalar.
-fn plain(word: &[u8]) -> Option<Vec<u8>> {
+/// Undoes the quoting of a scalar. None for what only a shell can read.
+pub fn plain(word: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let mut i = 0;
     while let Some(&c) = word.get(i) {
