@@ -3,7 +3,10 @@
 //! Invariant: a backend knows nothing of sessions, snapshots, deadlines, retries or logs; those are written once, above.
 //! It uses `shell::quote` and `shell::start` (how a shell is started on it) and nothing else of the shell text.
 
+pub mod control;
 pub mod error;
+#[doc(hidden)]
+pub mod fake;
 pub mod local;
 pub mod open;
 pub mod ready;

@@ -154,9 +154,10 @@ impl NotReady {
                     .with_fix("a start file of the login shell there may wait for something: make it do so only in interactive shells")
             }
             Self::Ended { exit: Exit::Lost(error), .. } => error,
-            Self::Ended { exit: Exit::Signal(signal), noise } => {
-                BackendError::new(ErrorKind::Busy, format!("the shell on {place} was ended by {signal} before it was ready{}", said(&noise)))
-            }
+            Self::Ended { exit: Exit::Signal(signal), noise } => BackendError::new(
+                ErrorKind::Busy,
+                format!("the shell on {place} was ended by {signal} before it was ready{}", said(&noise)),
+            ),
             Self::Ended { exit: Exit::Code(code), noise } => ended(code, &noise, place),
         }
     }

@@ -88,7 +88,8 @@ impl Session {
         conflicts.extend(more);
         let options = Options::read(&left.end.shellopts, &left.end.bashopts);
         let texts = Texts { variables: state::write_variables(&variables), functions: functions::write(&merged, &super::random_hex(8)) };
-        let snapshot = Snapshot { options: current.options.merged(&left.base.options, &options), late: current.late, ..Snapshot::default() };
+        let snapshot =
+            Snapshot { options: current.options.merged(&left.base.options, &options), late: current.late, ..Snapshot::default() };
         self.put(snapshot, texts, left).await?;
         if !conflicts.is_empty() {
             let names: Vec<String> = conflicts.iter().map(|name| name_of(name)).collect();

@@ -56,7 +56,9 @@ impl Session {
         let own = self.own.clone();
         if let Err(error) = files::blocking(move || own.save(&kept)).await {
             tracing::error!(%error, session = self.place.name, "the session's file could not be written");
-            let text = format!("the session's file on the daemon's machine could not be written ({error}): a restart of the daemon would lose changes");
+            let text = format!(
+                "the session's file on the daemon's machine could not be written ({error}): a restart of the daemon would lose changes"
+            );
             self.state().say(WarningCode::StateNotSaved, text);
         }
     }

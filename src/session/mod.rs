@@ -4,6 +4,7 @@
 //! a command whose record says that they are whole.
 
 mod adopt;
+pub mod collect;
 mod drive;
 mod errand;
 mod error;
@@ -20,6 +21,8 @@ mod run;
 mod settle;
 mod state;
 mod streams;
+#[cfg(test)]
+mod tests;
 
 pub use error::SessionError;
 pub use handle::Session;

@@ -65,7 +65,8 @@ impl Session {
             None => None,
         };
         let Some(texts) = texts else {
-            self.state().say(WarningCode::StateLost, "the session's files are gone and there was no copy: the login environment was taken anew");
+            self.state()
+                .say(WarningCode::StateLost, "the session's files are gone and there was no copy: the login environment was taken anew");
             return self.capture().await;
         };
         let snapshot = self.seed(texts, lost.options.clone()).await?;
@@ -110,7 +111,10 @@ impl Session {
                 functions: functions::write(&captured.functions, &super::random_hex(8)),
             }
         } else {
-            Texts { variables: wrap_sh::first_variables(&captured.variables), functions: functions::write(&Statements::new(), &super::random_hex(8)) }
+            Texts {
+                variables: wrap_sh::first_variables(&captured.variables),
+                functions: functions::write(&Statements::new(), &super::random_hex(8)),
+            }
         };
         self.seed(texts, captured.options).await
     }
@@ -283,4 +287,3 @@ fn take_secrets(variables: &mut Statements, names: &[String]) -> Vec<(String, St
     });
     out
 }
-

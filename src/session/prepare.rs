@@ -47,8 +47,7 @@ impl Session {
     pub(super) async fn prepare(&self, base: Arc<Snapshot>, leave: String, shim: bool) -> Result<Prepared, BackendError> {
         let nonce = super::random_hex(8);
         let settings = &self.place.settings;
-        let start =
-            Start { nonce: nonce.clone(), shell: settings.shell, environment: Environment::Empty, timeout: settings.start_timeout };
+        let start = Start { nonce: nonce.clone(), shell: settings.shell, environment: Environment::Empty, timeout: settings.start_timeout };
         let shell = self.place.backend.start(start).await?;
         let folder = self.state().folder.clone();
         let mut prepared = Prepared { shell, nonce, leave, base, folder, shim };

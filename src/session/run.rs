@@ -192,7 +192,9 @@ impl Session {
     async fn finish(self: &Arc<Self>, ran: Ran, command: &Command) -> Ended {
         let mut warnings = ran.warnings;
         let mut end = ran.records.iter().find_map(|r| if let Record::End(end) = r { Some(end.clone()) } else { None });
-        if end.is_none() && let Some(Exit::Code(_)) = ran.exit {
+        if end.is_none()
+            && let Some(Exit::Code(_)) = ran.exit
+        {
             end = self.record_file(&ran.leave, &ran.nonce).await;
         }
         let refused = ran.records.iter().any(|r| matches!(r, Record::NoDirectory(_)));
@@ -306,9 +308,7 @@ fn carried(records: Vec<Record>) -> Option<Texts> {
 /// How the command ended, from how its shell ended and why.
 fn outcome(exit: Option<Exit>, why: Option<Why>, end: Option<&End>) -> Outcome {
     match (exit, why) {
-        (Some(Exit::Lost(error)), _) => {
-            Outcome::TransportLost { reason: format!("{error}; it is not known whether the command finished") }
-        }
+        (Some(Exit::Lost(error)), _) => Outcome::TransportLost { reason: format!("{error}; it is not known whether the command finished") },
         (_, Some(Why::Deadline)) => Outcome::TimedOut,
         (_, Some(Why::Wish(ended_by))) => Outcome::Cancelled { ended_by },
         (Some(Exit::Code(exit_code)), None) => Outcome::Exited { exit_code },

@@ -4,12 +4,12 @@
 
 use super::functions;
 use super::options::Options;
+use super::quote;
 use super::record::{Parser, Record};
 use super::start::any_shell_runs;
 use super::state::{self, Statements};
 use super::template::{Template, Values};
 use super::wrap::{self, COOKIE};
-use super::quote;
 use std::sync::LazyLock;
 
 static CAPTURE: LazyLock<Template> = LazyLock::new(|| Template::parse(include_str!("../../assets/capture.sh")));
@@ -131,7 +131,8 @@ pub fn exported(name: &str, value: &[u8]) -> Vec<u8> {
 
 /// What every shell has beside the environment, as a session starts with it.
 pub fn plain_variables() -> Statements {
-    let text = b"declare -- IFS=$' \\t\\n'\ndeclare -- OPTERR=\"1\"\ndeclare -i OPTIND=\"1\"\ndeclare -- PS4=\"+ \"\ndeclare -x SHLVL=\"1\"\n\
+    let text =
+        b"declare -- IFS=$' \\t\\n'\ndeclare -- OPTERR=\"1\"\ndeclare -i OPTIND=\"1\"\ndeclare -- PS4=\"+ \"\ndeclare -x SHLVL=\"1\"\n\
                  umask 0022\n";
     state::variables(text).unwrap_or_default()
 }

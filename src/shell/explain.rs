@@ -42,8 +42,7 @@ fn by_command(text: &str, code: i32) -> Option<&'static str> {
 }
 
 /// Commands whose failure is not to be expected with the code of another.
-const SAFE_BEFORE: [&str; 13] =
-    ["cd", "echo", "printf", "export", "true", ":", "pushd", "popd", "umask", "mkdir", "sleep", "set", "shopt"];
+const SAFE_BEFORE: [&str; 13] = ["cd", "echo", "printf", "export", "true", ":", "pushd", "popd", "umask", "mkdir", "sleep", "set", "shopt"];
 
 fn meaning(words: &[String], code: i32) -> Option<&'static str> {
     let program = program(words)?;
@@ -140,8 +139,8 @@ fn program(words: &[String]) -> Option<&str> {
 /// Splits a text into its simple commands. None when it holds anything beyond lists and pipes of simple commands.
 fn commands(text: &str) -> Option<Vec<Command>> {
     const COMPOUND: [&str; 18] = [
-        "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select", "function", "{", "}", "coproc",
-        "trap",
+        "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select", "function", "{", "}",
+        "coproc", "trap",
     ];
     let mut out: Vec<Command> = Vec::new();
     let mut words: Vec<String> = Vec::new();

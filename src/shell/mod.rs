@@ -3,6 +3,7 @@
 //! Invariant: pure text and data; no tokio, no clock, no files, nothing else of the crate.
 
 pub mod capture;
+pub mod control;
 pub mod explain;
 pub mod functions;
 pub mod options;

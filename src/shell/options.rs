@@ -63,7 +63,11 @@ impl Options {
         let mut on: BTreeSet<&str> = self.shopt.difference(&base.shopt).map(String::as_str).collect();
         let mut off: BTreeSet<&str> = base.shopt.difference(&self.shopt).map(String::as_str).collect();
         for name in TOUCHED {
-            if self.shopt.contains(name) { on.insert(name) } else { off.insert(name) };
+            if self.shopt.contains(name) {
+                on.insert(name)
+            } else {
+                off.insert(name)
+            };
         }
         for (verb, names) in [("shopt -s", on), ("shopt -u", off)] {
             if !names.is_empty() {

@@ -231,7 +231,8 @@ fn sorted_array(statement: &[u8]) -> Option<(Vec<u8>, Vec<&[u8]>)> {
 mod tests {
     use super::*;
 
-    const DUMP: &[u8] = b"declare -x A=\"one \\\"two\\\" \\$x\"\ndeclare -a B=([0]=\"x\" [1]=\"y z\n)\")\ndeclare -A M=([b]=\"2\" [a]=\"1\" )\n\
+    const DUMP: &[u8] =
+        b"declare -x A=\"one \\\"two\\\" \\$x\"\ndeclare -a B=([0]=\"x\" [1]=\"y z\n)\")\ndeclare -A M=([b]=\"2\" [a]=\"1\" )\n\
         declare -- C=$'tab\\t\\'q\\n'\ndeclare -x EMPTY\ndeclare -n r=\"M\"\ndeclare -ir PPID=\"7\"\ndeclare -x PWD=\"/\"\numask 0022\n";
 
     fn read(text: &str) -> Statements {

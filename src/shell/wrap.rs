@@ -115,10 +115,13 @@ pub fn second(f: &First<'_>, s: &Second<'_>) -> Vec<u8> {
     v.set("DIR", directory(dir));
     v.set("ERRFD", if s.split { "528" } else { "527" });
     v.set("DIRECTORY", WRAP.fill(section, "\n", &v));
-    v.set("OLDPWD", match s.oldpwd {
-        Some(old) => [b"OLDPWD=".as_slice(), &quote::bytes(old)].concat(),
-        None => b"builtin unset -v OLDPWD".to_vec(),
-    });
+    v.set(
+        "OLDPWD",
+        match s.oldpwd {
+            Some(old) => [b"OLDPWD=".as_slice(), &quote::bytes(old)].concat(),
+            None => b"builtin unset -v OLDPWD".to_vec(),
+        },
+    );
     v.set("EXPORTS", exports(s));
     v.set("DEFAULTS", defaults(s.defaults));
     v.set("STDIN", if s.stdin { "" } else { "0</dev/null" });

@@ -15,9 +15,22 @@ pub fn framed(script: &[u8]) -> Vec<u8> {
     out
 }
 
-pub fn script(_f: &First<'_>, _s: &Second<'_>) -> Vec<u8> { framed(b"exit 125\n") }
-pub fn variables(_text: &[u8]) -> Option<Statements> { None }
-pub fn snapshot(_dump: &[u8]) -> Option<Vec<u8>> { None }
-pub fn first_variables(_v: &Statements) -> Vec<u8> { quote::bytes(b"") }
-pub fn capture_script(_nonce: &str, _id: &str) -> Vec<u8> { Vec::new() }
-pub fn captured(_a: &[u8], _n: &str) -> Option<Captured> { let _ = functions::read(b""); None }
+pub fn script(_f: &First<'_>, _s: &Second<'_>) -> Vec<u8> {
+    framed(b"exit 125\n")
+}
+pub fn variables(_text: &[u8]) -> Option<Statements> {
+    None
+}
+pub fn snapshot(_dump: &[u8]) -> Option<Vec<u8>> {
+    None
+}
+pub fn first_variables(_v: &Statements) -> Vec<u8> {
+    quote::bytes(b"")
+}
+pub fn capture_script(_nonce: &str, _id: &str) -> Vec<u8> {
+    Vec::new()
+}
+pub fn captured(_a: &[u8], _n: &str) -> Option<Captured> {
+    let _ = functions::read(b"");
+    None
+}

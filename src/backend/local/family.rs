@@ -38,12 +38,14 @@ fn nothing_left(known: Option<&Known>) -> Option<BTreeMap<u32, Proc>> {
 /// What is in the shell's session or group, or carries the cookie. Nothing that began before the shell can belong to it.
 fn close_kin(family: &Family, began: u64, table: &BTreeMap<u32, Proc>) -> BTreeMap<u32, Proc> {
     let me = std::process::id();
+    // A number that somebody else has now is no longer anybody's session or group.
+    let recycled = family.start_time.is_some_and(|start| table.get(&family.pid).is_some_and(|p| p.start != start));
     let mut found = BTreeMap::new();
     for p in table.values() {
         if p.pid == me || p.start < began {
             continue;
         }
-        let kin = p.pid == family.pid || p.session == family.pid || p.group == family.pid;
+        let kin = !recycled && (p.pid == family.pid || p.session == family.pid || p.group == family.pid);
         if kin || procfs::cookie(p.pid, &family.cookie) == Cookie::Ours {
             found.insert(p.pid, *p);
         }

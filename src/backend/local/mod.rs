@@ -8,12 +8,14 @@ mod end;
 mod family;
 mod login;
 mod procfs;
+pub mod reaper;
 mod spawn;
 mod survivors;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use children::become_subreaper;
+pub use reaper::Reaper;
 
 use super::ready::{self, Came};
 use super::{
@@ -51,6 +53,7 @@ pub struct Local {
     client_env: ClientEnv,
     programs: Mutex<Programs>,
     large_pipes: Arc<AtomicUsize>,
+    reaper: Option<Reaper>,
 }
 
 /// The shells found, so that a start does not search the PATH again.
@@ -67,7 +70,14 @@ impl Local {
         let (sender, link) = watch::channel(up);
         let capabilities = Capabilities { pty: false, separate_streams: true, verified_kill: true, same_files: true };
         let about = About { name: "local".into(), kind: BackendKind::Local, address: String::new(), capabilities, link };
-        Self { about, _link: sender, client_env, programs: Mutex::default(), large_pipes: Arc::default() }
+        Self { about, _link: sender, client_env, programs: Mutex::default(), large_pipes: Arc::default(), reaper: None }
+    }
+
+    /// Has every shell noted with the reaper while it runs, so that none outlives a killed daemon.
+    #[must_use]
+    pub fn with_reaper(mut self, reaper: Reaper) -> Self {
+        self.reaper = Some(reaper);
+        self
     }
 
     /// Finds the shell to start and its kind.
@@ -119,7 +129,10 @@ impl Local {
         let internal = |e: io::Error| BackendError::new(ErrorKind::Internal, format!("a pipe of a local shell failed: {e}"));
         let known = spawned.child.known.clone();
         let mut unborn = Unborn { pidfd: Some(known.pidfd.clone()) };
-        let mut exit = watch_exit(spawned.child);
+        if let Some(reaper) = &self.reaper {
+            reaper.watch(&Family { pid: known.pid, start_time: Some(known.start), cookie: String::new() });
+        }
+        let mut exit = watch_exit(spawned.child, self.reaper.clone());
         let room = Room::take(&self.large_pipes);
         if room.is_some() {
             // Refused when the account has too many large pipes already: then the pipe stays as it is.
@@ -214,14 +227,18 @@ fn refused(program: &Path, error: &io::Error) -> BackendError {
 }
 
 /// Waits for the end of a child in a task of its own, so that it is collected whoever still holds the handle.
-fn watch_exit(child: children::Own) -> BoxFuture<'static, Exit> {
+fn watch_exit(child: children::Own, reaper: Option<Reaper>) -> BoxFuture<'static, Exit> {
     let (tell, told) = oneshot::channel();
+    let pid = child.known.pid;
     tokio::spawn(async move {
         let exit = match child.wait().await {
             Ok(children::Status::Code(code)) => Exit::Code(code),
             Ok(children::Status::Signal(number)) => Exit::Signal(signal_name(number)),
             Err(e) => Exit::Lost(BackendError::new(ErrorKind::Internal, format!("the shell's end could not be read: {e}"))),
         };
+        if let Some(reaper) = reaper {
+            reaper.forget(pid);
+        }
         // Nobody may be left to hear it.
         let _ = tell.send(exit);
     });

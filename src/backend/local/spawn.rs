@@ -34,13 +34,7 @@ pub(super) fn piped(program: &Path, args: &[CString], env: &[CString]) -> io::Re
 }
 
 /// Starts `program` with the given descriptors as 0, 1 and 2.
-pub(super) fn run(
-    program: &Path,
-    args: &[CString],
-    env: &[CString],
-    fds: [&OwnedFd; 3],
-    pipes: [u64; 3],
-) -> io::Result<children::Own> {
+pub(super) fn run(program: &Path, args: &[CString], env: &[CString], fds: [&OwnedFd; 3], pipes: [u64; 3]) -> io::Result<children::Own> {
     let mut actions = PosixSpawnFileActions::init()?;
     for fd in inherited() {
         actions.add_close(*fd)?;

@@ -39,12 +39,10 @@ fn kinds(held: BTreeMap<u32, Option<Vec<End>>>, ours: &[u64]) -> Kinds {
         }
         ending.extend(new);
     }
-    let mut tails: BTreeSet<u32> =
-        ending.iter().copied().filter(|pid| at(*pid, 1).is_some_and(|out| ours.contains(&out.inode))).collect();
+    let mut tails: BTreeSet<u32> = ending.iter().copied().filter(|pid| at(*pid, 1).is_some_and(|out| ours.contains(&out.inode))).collect();
     loop {
         let leads_to = |pid: u32, tail: u32| at(pid, 1).is_some_and(|out| at(tail, 0).is_some_and(|input| input.inode == out.inode));
-        let new: Vec<u32> =
-            ending.difference(&tails).copied().filter(|pid| tails.iter().any(|tail| leads_to(*pid, *tail))).collect();
+        let new: Vec<u32> = ending.difference(&tails).copied().filter(|pid| tails.iter().any(|tail| leads_to(*pid, *tail))).collect();
         if new.is_empty() {
             return Kinds { ending, tails };
         }

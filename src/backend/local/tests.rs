@@ -9,32 +9,31 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const CAP: Duration = Duration::from_secs(20);
 
-fn local() -> Local {
+pub(in crate::backend) fn local() -> Local {
     become_subreaper().expect("subreaper");
     Local::new(ClientEnv::default())
 }
 
-fn nonce() -> String {
+pub(in crate::backend) fn nonce() -> String {
     uuid::Uuid::new_v4().simple().to_string()[..16].to_owned()
 }
 
-fn start() -> Start {
+pub(in crate::backend) fn start() -> Start {
     Start { nonce: nonce(), shell: ShellChoice::Auto, environment: Environment::Empty, timeout: CAP }
 }
 
 /// A command that runs.
-struct Running {
-    shell: Shell,
-    family: Family,
+pub(in crate::backend) struct Running {
+    pub(in crate::backend) shell: Shell,
+    pub(in crate::backend) family: Family,
 }
 
 /// Starts a command with its cookie and an empty stdin.
-async fn run(local: &Local, command: &str) -> Running {
+pub(in crate::backend) async fn run(local: &Local, command: &str) -> Running {
     let mut shell = local.start(start()).await.expect("ready");
     let cookie = format!("QD_PROCESS={}", nonce());
     let set_up = format!("exec 0</dev/null; PATH={}; export {cookie}", std::env::var("PATH").unwrap());
-    let line = "eval \"$BASH_EXECUTION_STRING\"";
-    let text = format!("{} {} {}\n{set_up}{line}{command}", set_up.len(), line.len(), command.len());
+    let text = format!("{} {}\n{set_up}{command}", set_up.len(), command.len());
     shell.stdin.write_all(text.as_bytes()).await.expect("script sent");
     let family = Family { pid: shell.ready.pid, start_time: shell.ready.start_time, cookie };
     Running { shell, family }
@@ -42,7 +41,7 @@ async fn run(local: &Local, command: &str) -> Running {
 
 impl Running {
     /// Reads stdout until a line ends.
-    async fn line(&mut self) -> String {
+    pub(in crate::backend) async fn line(&mut self) -> String {
         let mut line = Vec::new();
         let read = async {
             while !line.ends_with(b"\n") {
@@ -53,7 +52,7 @@ impl Running {
         String::from_utf8(line).unwrap().trim().to_owned()
     }
 
-    async fn exit(&mut self) -> Exit {
+    pub(in crate::backend) async fn exit(&mut self) -> Exit {
         tokio::time::timeout(CAP, &mut self.shell.exit).await.expect("ended in time")
     }
 
@@ -72,11 +71,11 @@ impl Running {
     }
 }
 
-fn alive(pid: u32) -> bool {
+pub(in crate::backend) fn alive(pid: u32) -> bool {
     procfs::stat(pid).is_some_and(|p| !p.gone())
 }
 
-fn pids(line: &str) -> Vec<u32> {
+pub(in crate::backend) fn pids(line: &str) -> Vec<u32> {
     line.split_whitespace().map(|w| w.parse().expect("a pid")).collect()
 }
 
@@ -157,7 +156,7 @@ async fn a_shell_that_ends_before_it_is_ready_says_why() {
 }
 
 /// Waits for the end of a process that is a child of this one.
-async fn gone(pid: u32) {
+pub(in crate::backend) async fn gone(pid: u32) {
     let mut ended = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::child()).unwrap();
     while alive(pid) {
         // The signal may have come before this began to listen.
@@ -170,7 +169,7 @@ async fn the_login_environment_is_the_accounts() {
     let env: ClientEnv = Arc::new(RwLock::new(vec![("SSH_AUTH_SOCK".into(), "/agent".into())]));
     let local = Local::new(env);
     let mut shell = local.start(Start { environment: Environment::Login, ..start() }).await.unwrap();
-    shell.stdin.write_all(b"0 4 0\nset|").await.unwrap();
+    shell.stdin.write_all(b"9 0\n").await.unwrap();
     drop(shell.stdin);
     let environ = std::fs::read(format!("/proc/{}/environ", shell.ready.pid)).unwrap();
     let text = String::from_utf8_lossy(&environ).into_owned();
