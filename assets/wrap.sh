@@ -41,7 +41,9 @@ IFS=' ' builtin read -r __qd_n __qd_l && LC_ALL=C builtin read -r -N "$__qd_n" _
 builtin eval "$__qd_p";
 { builtin unset -v __qd_n __qd_l __qd_p __qd_m; exec 527>&- 528>&- 529>&-; @LATE@ @OPTIONS@ builtin eval "$BASH_EXECUTION_STRING";
 # The here-string turns BASH_XTRACEFD away before the first of these commands could be traced.
-{ __qd_r=$? __qd_o=$SHELLOPTS __qd_b=$BASHOPTS POSIXLY_CORRECT=y; @SHIMMED@ @QUIET@ @SAVE@ __qd_z=1; builtin exit "$1"; } >/dev/null 2>&1 3<<<"$((${BASH_XTRACEFD:+BASH_XTRACEFD=}2))"; } 527>&529 528>&529
+# Leaving undoes the redirections; where a limit on descriptors forbids that, it complains to nobody.
+{ __qd_r=$? __qd_o=$SHELLOPTS __qd_b=$BASHOPTS POSIXLY_CORRECT=y; @SHIMMED@ @QUIET@ @SAVE@ __qd_z=1; builtin : 528>&1 && builtin exit "$1"; } >/dev/null 2>&1 3<<<"$((${BASH_XTRACEFD:+BASH_XTRACEFD=}2))";
+exec 2>/dev/null; builtin exit "$1"; } 527>&529 528>&529
 
 #=== SHIMMED
 # The user's trap saves the state itself, in a fork, and must find the options and variables as they are.
@@ -74,9 +76,7 @@ builtin unset -v @TRANSIENT@;
 { builtin printf '\036V@NONCE@\0'; { @VARIABLES@ }; builtin printf '\0'; } >&"$8" && builtin set -- "${@:1:7}" ok || builtin set -- "${@:1:7}" full;
 
 #=== FUNCTIONS
-builtin printf '#@NONCE@\n'; builtin export -fp;
 builtin printf '#@NONCE@\n'; builtin declare -f;
-builtin printf '#@NONCE@\n'; builtin readonly -fp;
 builtin printf '#@NONCE@\n'; for __qd_k in "${!BASH_ALIASES[@]}"; do builtin printf 'BASH_ALIASES[%q]=%q\n' "$__qd_k" "${BASH_ALIASES[$__qd_k]}"; done;
 # The names in order, for a merge; never run.
 builtin printf 'if [[ "" ]]; then : <<"#@NONCE@"\n'; builtin declare -F; builtin printf '#@NONCE@\nfi\n';

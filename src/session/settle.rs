@@ -13,6 +13,9 @@ use tokio::time::Instant;
 /// already. Far: it may be on its way.
 const DRAIN_NEAR: Duration = Duration::from_millis(30);
 const DRAIN_FAR: Duration = Duration::from_millis(400);
+/// A process substitution that was just forked does not show yet what it will read and write: what is left is looked at
+/// again within so long of the shell's end.
+const YOUNG: Duration = Duration::from_millis(20);
 /// What is about to end by itself and writes nothing to us is waited for so long in all.
 const LATE: Duration = Duration::from_millis(100);
 /// A process substitution that writes to our stdout is waited for until it has been silent for so long.
@@ -74,7 +77,8 @@ async fn left_behind(drive: &mut Drive<'_>) -> Vec<u32> {
         let tail = !members.tails.is_empty() && now < last + TAIL_QUIET;
         // With nobody left the streams end at once, unless somebody holds them whom we cannot know.
         let late = (!members.ending.is_empty() || (members.alive.is_empty() && drive.reading.is_some())) && now < began + LATE;
-        if drive.why.is_some() || !(tail || late) {
+        let young = drive.reading.is_some() && members.alive.len() > members.ending.len() && drive.exited_at.elapsed() < YOUNG;
+        if drive.why.is_some() || !(tail || late || young) {
             return members.alive;
         }
         let streams_open = drive.reading.is_some();

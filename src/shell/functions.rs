@@ -19,23 +19,18 @@ pub fn read(text: &[u8]) -> Option<Statements> {
     }
     let line = text.iter().position(|b| *b == b'\n')? + 1;
     let blocks = split(text, &text[..line]);
-    let [before, _exported, bodies, _readonly, last, _end] = blocks.as_slice() else { return None };
+    let [before, bodies, last, _end] = blocks.as_slice() else { return None };
     if !before.is_empty() {
         return None;
     }
     let list = find(last, LIST)?;
     let (aliases, names) = (&last[..list], &last[list..]);
     let names = &names[names.iter().position(|b| *b == b'\n')? + 1..];
-    let names: Vec<(&[u8], &[u8])> = names.split(|b| *b == b'\n').filter(|l| !l.is_empty()).map(flags_and_name).collect::<Option<_>>()?;
+    let names: Vec<&[u8]> = names.split(|b| *b == b'\n').filter(|l| !l.is_empty()).map(listed).collect::<Option<_>>()?;
     match parts(bodies, &names) {
-        Some(parts) => {
-            for ((flags, name), body) in names.iter().zip(parts) {
-                out.insert([b"f ", *name].concat(), marked(body, flags));
-            }
-        }
+        Some(parts) => out.extend(names.iter().zip(parts).map(|(name, body)| ([b"f ", *name].concat(), body.to_vec()))),
         None => {
-            let all: Vec<u8> = blocks[1..4].concat();
-            out.insert(TOGETHER.to_vec(), all);
+            out.insert(TOGETHER.to_vec(), bodies.to_vec());
         }
     }
     for line in aliases.split(|b| *b == b'\n').filter(|l| l.starts_with(b"BASH_ALIASES[")) {
@@ -48,38 +43,14 @@ pub fn read(text: &[u8]) -> Option<Statements> {
 /// Writes functions and aliases as a shell sources them and [`read`] reads them. The nonce must be in none of them.
 pub fn write(statements: &Statements, nonce: &str) -> Vec<u8> {
     let mark = format!("#{nonce}\n").into_bytes();
-    let functions: Vec<(&[u8], &[u8], &[u8])> = statements
-        .iter()
-        .filter_map(|(key, text)| key.strip_prefix(b"f ").map(|name| (name, text)))
-        .map(|(name, text)| {
-            let (body, flags) = unmarked(text);
-            (name, body, flags)
-        })
-        .collect();
-    let attributes = |flag: u8, with_body: bool| -> Vec<u8> {
-        let mut out = Vec::new();
-        for (name, body, flags) in functions.iter().filter(|(_, _, flags)| flags[2..].contains(&flag)) {
-            if with_body {
-                out.extend_from_slice(body);
-            }
-            out.extend_from_slice(&[b"declare ", *flags, b" ", *name, b"\n"].concat());
-        }
-        out
-    };
     let mut out = mark.clone();
-    // An exported function is defined before it is marked; a read-only one is marked last.
-    out.extend(attributes(b'x', true).into_iter());
-    out.extend_from_slice(&mark);
     out.extend_from_slice(statements.get(TOGETHER).map(Vec::as_slice).unwrap_or_default());
-    functions.iter().for_each(|(_, body, _)| out.extend_from_slice(body));
+    let all = |prefix: &'static [u8]| statements.iter().filter_map(move |(key, text)| key.strip_prefix(prefix).map(|name| (name, text)));
+    all(b"f ").for_each(|(_, body)| out.extend_from_slice(body));
     out.extend_from_slice(&mark);
-    out.extend(attributes(b'r', false));
-    out.extend_from_slice(&mark);
-    statements.iter().filter(|(key, _)| key.starts_with(b"a ")).for_each(|(_, line)| out.extend_from_slice(line));
+    all(b"a ").for_each(|(_, line)| out.extend_from_slice(line));
     out.extend_from_slice(format!("if [[ \"\" ]]; then : <<\"#{nonce}\"\n").as_bytes());
-    for (name, _, flags) in &functions {
-        out.extend_from_slice(&[b"declare ", *flags, b" ", *name, b"\n"].concat());
-    }
+    all(b"f ").for_each(|(name, _)| out.extend_from_slice(&[b"declare -f ", name, b"\n"].concat()));
     out.extend_from_slice(&mark);
     out.extend_from_slice(b"fi\n");
     out
@@ -111,11 +82,10 @@ pub fn without_helpers(statements: &mut Statements) {
     });
 }
 
-/// `declare -fx name` as flags and name.
-fn flags_and_name(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    let rest = line.strip_prefix(b"declare ")?;
-    let at = rest.iter().position(|b| *b == b' ')?;
-    rest.starts_with(b"-f").then(|| (&rest[..at], &rest[at + 1..]))
+/// The name in a line of `declare -F`.
+fn listed(line: &[u8]) -> Option<&[u8]> {
+    let rest = line.strip_prefix(b"declare -f")?;
+    rest.iter().position(|b| *b == b' ').map(|at| &rest[at + 1..])
 }
 
 /// Splits at lines that are the mark.
@@ -135,9 +105,9 @@ fn split<'a>(text: &'a [u8], mark: &[u8]) -> Vec<&'a [u8]> {
 }
 
 /// Finds where each function begins: its header `NAME () `, at the start or after the end of another function.
-fn parts<'a>(bodies: &'a [u8], names: &[(&[u8], &[u8])]) -> Option<Vec<&'a [u8]>> {
+fn parts<'a>(bodies: &'a [u8], names: &[&[u8]]) -> Option<Vec<&'a [u8]>> {
     let mut starts = Vec::with_capacity(names.len());
-    for (_, name) in names {
+    for name in names {
         let header = [*name, b" () \n"].concat();
         let mut found = heads(bodies, &header);
         let at = found.next()?;
@@ -168,36 +138,23 @@ fn heads<'a>(bodies: &'a [u8], header: &'a [u8]) -> impl Iterator<Item = usize> 
 }
 
 /// Whether the last line of the text can be the last line of a function: it begins without indentation, as `}` does, and
-/// so does that of a body that is no group (`done`, `fi`, `)`).
+/// so does that of a body that is no group (`done`, `fi`, `)`), and the line with its attributes.
 fn ends_function(text: &[u8]) -> bool {
     let line = &text[text.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1)..];
-    [b"}".as_slice(), b")", b"fi", b"done", b"esac", b"]]", b"(", b"[["].iter().any(|word| line.starts_with(word))
+    [b"}".as_slice(), b")", b"fi", b"done", b"esac", b"]]", b"(", b"[[", b"declare -f"].iter().any(|word| line.starts_with(word))
 }
 
 fn find(text: &[u8], what: &[u8]) -> Option<usize> {
     text.windows(what.len()).position(|w| w == what)
 }
 
-fn marked(body: &[u8], flags: &[u8]) -> Vec<u8> {
-    if flags == b"-f" { body.to_vec() } else { [body, b"#", flags, b"\n"].concat() }
-}
-
-fn unmarked(text: &[u8]) -> (&[u8], &[u8]) {
-    let last = text.strip_suffix(b"\n").unwrap_or(text);
-    let at = last.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1);
-    match last[at..].strip_prefix(b"#") {
-        Some(flags) if flags.starts_with(b"-f") => (&text[..at], flags),
-        _ => (text, b"-f"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const DUMP: &str = "#n\nb () \n( echo sub )\ndeclare -fx b\n#n\na () \n{ \n    cat <<E\nb () \n{ \nE\n\n}\nb () \n( echo sub )\nc-d () \n{ \n    \
-        echo dash\n} 2>&1\n#n\ndeclare -fr c-d\n#n\nBASH_ALIASES[ll]=ls\\ -l\nif [[ \"\" ]]; then : <<\"#n\"\ndeclare -f a\ndeclare -fx \
-        b\ndeclare -fr c-d\n#n\nfi\n";
+    const DUMP: &str = "#n\na () \n{ \n    cat <<E\nb () \n{ \nE\n\n}\nb () \n{ \n    ( echo sub )\n}\ndeclare -frx \
+        b\nc-d () \n{ \n    echo dash\n} 2>&1\n#n\nBASH_ALIASES[ll]=ls\\ -l\nif [[ \"\" ]]; then : <<\"#n\"\ndeclare -f a\ndeclare -f \
+        b\ndeclare -f c-d\n#n\nfi\n";
 
     #[test]
     fn functions_are_told_apart_by_their_names() {
@@ -210,7 +167,7 @@ mod tests {
 
     #[test]
     fn functions_that_cannot_be_told_apart_stay_together() {
-        let text = "#n\n#n\na () \n{ \n    cat <<E\n}\nb () \n{ \nE\n\n}\nb () \n{ \n    :\n}\n#n\n#n\nif [[ \"\" ]]; then : \
+        let text = "#n\na () \n{ \n    cat <<E\n}\nb () \n{ \nE\n\n}\nb () \n{ \n    :\n}\n#n\nif [[ \"\" ]]; then : \
                     <<\"#n\"\ndeclare -f a\ndeclare -f b\n#n\nfi\n";
         let f = read(text.as_bytes()).unwrap();
         assert_eq!(f.len(), 1);
@@ -219,7 +176,7 @@ mod tests {
 
     #[test]
     fn no_functions_and_rubbish() {
-        let empty = "#n\n#n\n#n\n#n\nif [[ \"\" ]]; then : <<\"#n\"\n#n\nfi\n";
+        let empty = "#n\n#n\nif [[ \"\" ]]; then : <<\"#n\"\n#n\nfi\n";
         assert_eq!(read(empty.as_bytes()), Some(Statements::new()));
         assert_eq!(read(b""), Some(Statements::new()));
         assert_eq!(read(b"#n\n#n\n"), None);
