@@ -29,6 +29,13 @@ pub struct Hello {
     pub pid: u32,
 }
 
+impl Hello {
+    /// Tells whether a person is calling: the TUI, or a command line with a controlling terminal that names no agent.
+    pub fn is_operator(&self) -> bool {
+        self.agent.is_none() && (self.kind == "tui" || self.terminal)
+    }
+}
+
 /// The daemon's answer when it serves the client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

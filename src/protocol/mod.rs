@@ -22,6 +22,7 @@ pub mod frame;
 mod golden;
 pub mod hello;
 pub mod launch;
+pub mod lock;
 pub mod message;
 pub mod outbox;
 
