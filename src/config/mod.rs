@@ -3,6 +3,23 @@
 //! Invariant: a `Config` that exists is whole: names are unique and legal, `local` is always there, the default backend
 //! exists. Everything below this layer trusts it.
 
+mod backend;
+mod defaults;
+mod error;
+mod fields;
+mod legacy;
+mod nearest;
+mod read;
+mod sources;
+mod ssh;
+mod value;
+mod yaml;
+
+pub use error::{ConfigError, Problem};
+pub use nearest::nearest;
+pub use sources::{Chosen, Sources, load};
+pub use value::{parse_duration, parse_size, show_duration};
+
 use crate::backend::ShellChoice;
 use crate::model::BackendKind;
 use std::collections::BTreeMap;
@@ -42,8 +59,8 @@ pub struct Config {
     pub log_level: String,
 }
 
-/// The settings of one backend.
-#[derive(Clone, Debug, PartialEq)]
+/// The settings of one backend. Its `Debug` shows no value of `env`.
+#[derive(Clone, PartialEq)]
 pub struct BackendSettings {
     /// Its name.
     pub name: String,
@@ -140,7 +157,7 @@ pub enum HostKeyPolicy {
 }
 
 /// How the TUI looks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UiSettings {
     /// Only ASCII glyphs.
     pub ascii: bool,
@@ -152,11 +169,13 @@ pub struct UiSettings {
     pub leader: Option<String>,
 }
 
-/// What is kept from agents and out of logs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What is kept from agents and out of logs. Its `Debug` shows no value.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct RedactSettings {
     /// Variables kept out of snapshots and from agents' commands; `*` at the end matches any rest.
     pub names: Vec<String>,
+    /// Values that the config refers to as secrets (`${NAME}`, `file:PATH`): never written to a log.
+    pub values: Vec<String>,
 }
 
 /// Bounds on what is kept.
