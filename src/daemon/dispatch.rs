@@ -46,9 +46,7 @@ async fn by_method<S: Service>(call: &Call<S>, request: AnyRequest) -> Result<Ve
 async fn plain<S: Service>(call: &Call<S>, request: AnyRequest) -> Result<Vec<u8>, CallError> {
     let service = &call.hub.service;
     match request.method.as_str() {
-        calls::OverviewCall::METHOD => {
-            reply::<calls::OverviewCall>(Overview { daemon: call.hub.info.clone(), ..service.overview() })
-        }
+        calls::OverviewCall::METHOD => reply::<calls::OverviewCall>(overview(call)),
         calls::Read::METHOD => reply::<calls::Read>(read(call, request.params()?).await?),
         calls::Wait::METHOD => reply::<calls::Wait>(wait(call, request.params()?).await?),
         calls::Kill::METHOD => reply::<calls::Kill>(kill(call, request.params()?).await?),
@@ -87,6 +85,14 @@ async fn plain<S: Service>(call: &Call<S>, request: AnyRequest) -> Result<Vec<u8
 
 fn reply<C: calls::Call>(value: C::Reply) -> Result<Vec<u8>, CallError> {
     serde_json::to_vec(&value).map_err(no_json)
+}
+
+/// Gives the engine's overview with what only the daemon knows.
+fn overview<S: Service>(call: &Call<S>) -> Overview {
+    let mut overview = Overview { daemon: call.hub.info.clone(), ..call.hub.service.overview() };
+    overview.notices.extend(call.hub.notices());
+    overview.notices.sort_by_key(|notice| notice.at);
+    overview
 }
 
 async fn read<S: Service>(call: &Call<S>, params: calls::Read) -> Result<Chunk, CallError> {

@@ -3,11 +3,15 @@
 //! Invariant: the counts here go down exactly as often as they went up, however a connection or watch ends.
 
 use super::service::Service;
-use crate::model::DaemonInfo;
+use crate::model::{DaemonInfo, Event, Level, Millis, Notice};
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
+
+/// Notices of the daemon's own that are kept for an overview.
+const NOTICES: usize = 50;
 
 /// The daemon as its connections see it.
 pub struct Hub<S> {
@@ -22,6 +26,8 @@ pub struct Hub<S> {
     client_env: RwLock<Vec<String>>,
     clients: watch::Sender<usize>,
     watchers: Mutex<usize>,
+    notices: Mutex<VecDeque<Notice>>,
+    events: broadcast::Sender<Event>,
 }
 
 impl<S: Service> Hub<S> {
@@ -36,6 +42,8 @@ impl<S: Service> Hub<S> {
             client_env: RwLock::new(client_env),
             clients: watch::Sender::new(0),
             watchers: Mutex::new(0),
+            notices: Mutex::default(),
+            events: broadcast::Sender::new(NOTICES),
         })
     }
 
@@ -50,6 +58,28 @@ impl<S: Service> Hub<S> {
 
     pub(super) fn set_client_env(&self, patterns: Vec<String>) {
         *self.client_env.write().unwrap_or_else(PoisonError::into_inner) = patterns;
+    }
+
+    /// Tells every watching client something about the daemon itself, and those that come later.
+    pub(super) fn tell(&self, level: Level, message: String) {
+        let notice = Notice { at: now(), level, backend: None, message };
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        if notices.len() == NOTICES {
+            notices.pop_front();
+        }
+        notices.push_back(notice.clone());
+        // Sent under the lock, so that the order is that of the overview; without a watcher there is nobody to tell.
+        let _nobody_watches = self.events.send(Event::Notice { notice });
+    }
+
+    /// Gives the notices of the daemon's own.
+    pub(super) fn notices(&self) -> Vec<Notice> {
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// Gives the events of the daemon's own, from now on.
+    pub(super) fn events(&self) -> broadcast::Receiver<Event> {
+        self.events.subscribe()
     }
 
     /// Gives the number of connections, and its changes.
@@ -77,6 +107,12 @@ impl<S: Service> Hub<S> {
         // Told under the lock, so that the engine hears the counts in their order.
         self.service.set_watchers(*count);
     }
+}
+
+/// Gives the time now.
+pub(super) fn now() -> Millis {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }
 
 struct OnDrop<F: FnMut()>(F);

@@ -165,26 +165,33 @@ pub(super) fn pieces(chunk: Chunk) -> Vec<(u64, Stream, Bytes)> {
 
 /// Sends events until the client or the daemon ends it.
 pub(super) async fn watch<S: Service>(call: &Call<S>) -> Result<(), CallError> {
-    let mut events = call.hub.service.events();
+    let (mut events, mut own) = (call.hub.service.events(), call.hub.events());
     let _counted = call.hub.count_watcher();
     call.item(&serde_json::json!({ "watching": true }))?;
     tokio::select! {
         biased;
         _ = call.wished(Wish::Cancel) => Ok(()),
-        end = send_events(call, &mut events) => end,
+        end = send_events(call, &mut events, &mut own) => end,
     }
 }
 
-async fn send_events<S: Service>(call: &Call<S>, events: &mut broadcast::Receiver<Event>) -> Result<(), CallError> {
+async fn send_events<S: Service>(
+    call: &Call<S>,
+    events: &mut broadcast::Receiver<Event>,
+    own: &mut broadcast::Receiver<Event>,
+) -> Result<(), CallError> {
+    use broadcast::error::RecvError;
     let mut told = false;
     loop {
         let event = tokio::select! {
             biased;
             event = events.recv() => match event {
                 Ok(event) => event,
-                Err(broadcast::error::RecvError::Lagged(_)) => Event::Lagged,
-                Err(broadcast::error::RecvError::Closed) => return Ok(()),
+                Err(RecvError::Lagged(_)) => Event::Lagged,
+                Err(RecvError::Closed) => return Ok(()),
             },
+            // The hub outlives this call, so that only lagging can fail.
+            event = own.recv() => event.unwrap_or(Event::Lagged),
             () = call.hub.stopping.cancelled(), if !told => Event::Stopping,
             // All that happened was sent: the events come first.
             () = call.hub.ended.cancelled() => return Ok(()),

@@ -132,13 +132,16 @@ impl Outbox {
             let drained = self.drained.notified();
             let mut drained = std::pin::pin!(drained);
             drained.as_mut().enable();
-            let state = self.lock();
-            if state.queued <= CROWDED || state.failed {
+            if self.is_uncrowded() {
                 return;
             }
-            drop(state);
             drained.await;
         }
+    }
+
+    fn is_uncrowded(&self) -> bool {
+        let state = self.lock();
+        state.queued <= CROWDED || state.failed
     }
 
     /// Says that nothing more will be pushed: the writer ends once everything is written.
