@@ -294,7 +294,8 @@ fn uid() -> u32 {
 /// Gives the host's name, made fit for file names.
 fn host_name() -> String {
     let name = nix::unistd::gethostname().unwrap_or_default();
-    let kept: String = name.to_string_lossy().chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
+    let kept: String =
+        name.to_string_lossy().chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).collect();
     let kept = kept.trim_start_matches('.');
     if kept.is_empty() { "localhost".to_owned() } else { kept.chars().take(64).collect() }
 }

@@ -69,7 +69,9 @@ pub(super) fn local<'r>(reader: &mut Reader<'r>, node: &'r Node, common: &Common
 pub(super) fn remote<'r>(reader: &mut Reader<'r>, name: &str, id: u32, node: &'r Node, common: &Common) -> Option<BackendSettings> {
     let at = format!("backends.{name}");
     if !matches!(node.value, Value::Map(_)) {
-        reader.problems.add(if node.is_null() { id } else { node.id }, format!("{at}: expected a mapping with \"type\", found {}", node.describe()));
+        reader
+            .problems
+            .add(if node.is_null() { id } else { node.id }, format!("{at}: expected a mapping with \"type\", found {}", node.describe()));
         return None;
     }
     let fields = Fields::of(node, at, reader.problems);
@@ -166,7 +168,9 @@ fn cwd(fields: &Fields<'_>, kind: &KindSettings) -> Option<String> {
 }
 
 fn is_variable(name: &str) -> bool {
-    !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 fn names(fields: &Fields<'_>, key: &'static str, legal: impl Fn(&str) -> bool, expected: &str) -> Vec<String> {
@@ -192,7 +196,13 @@ fn env<'r>(reader: &mut Reader<'r>, fields: &Fields<'r>) -> BTreeMap<String, Str
             continue;
         }
         let text = match &node.value {
-            Value::Scalar { raw, .. } if !raw.contains('\0') => if node.is_null() { "" } else { raw.as_str() },
+            Value::Scalar { raw, .. } if !raw.contains('\0') => {
+                if node.is_null() {
+                    ""
+                } else {
+                    raw.as_str()
+                }
+            }
             _ => {
                 entries.wrong(node.id, &key.name, "expected a text without NUL");
                 continue;

@@ -4,9 +4,9 @@
 //! as not given.
 
 use super::error::Problems;
+use super::nearest;
 use super::value::{parse_duration, parse_size};
 use super::yaml::{Key, Kind, Node, Value};
-use super::nearest;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;

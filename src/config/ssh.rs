@@ -118,12 +118,20 @@ pub(super) fn split_host(word: &str) -> Result<HostParts, String> {
     } else {
         (rest, None)
     };
-    let legal = |text: &str| !text.is_empty() && !text.starts_with('-') && !text.chars().any(|c| c.is_whitespace() || c.is_control() || "/\\@[]".contains(c));
+    let legal = |text: &str| {
+        !text.is_empty() && !text.starts_with('-') && !text.chars().any(|c| c.is_whitespace() || c.is_control() || "/\\@[]".contains(c))
+    };
     if !legal(host) || user.as_deref().is_some_and(|user| user.chars().any(|c| c.is_whitespace() || c.is_control())) {
         return Err(expected());
     }
     let port = match port {
-        Some(digits) => Some(digits.parse().ok().filter(|port| *port > 0).ok_or_else(|| format!("expected a port from 1 to 65535, found \"{}\"", digits.escape_debug()))?),
+        Some(digits) => Some(
+            digits
+                .parse()
+                .ok()
+                .filter(|port| *port > 0)
+                .ok_or_else(|| format!("expected a port from 1 to 65535, found \"{}\"", digits.escape_debug()))?,
+        ),
         None => None,
     };
     Ok(HostParts { user, host: host.to_owned(), port })

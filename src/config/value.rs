@@ -89,17 +89,18 @@ pub(super) fn expand_home(text: &str, home: Option<&Path>) -> Result<PathBuf, St
         return Err("only ~ and ~/... are understood, not another account's home".to_owned());
     }
     let path = Path::new(text);
-    if path.is_absolute() { Ok(path.to_owned()) } else { Err(format!("expected an absolute path or ~/..., found \"{}\"", text.escape_debug())) }
-}
-
-/// Whether a word is a reference to a secret.
-pub(super) fn is_reference(text: &str) -> bool {
-    variable_of(text).is_some() || file_of(text).is_some()
+    if path.is_absolute() {
+        Ok(path.to_owned())
+    } else {
+        Err(format!("expected an absolute path or ~/..., found \"{}\"", text.escape_debug()))
+    }
 }
 
 fn variable_of(text: &str) -> Option<&str> {
     let name = text.strip_prefix("${")?.strip_suffix('}')?;
-    let legal = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !name.starts_with(|c: char| c.is_ascii_digit());
+    let legal = !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && !name.starts_with(|c: char| c.is_ascii_digit());
     legal.then_some(name)
 }
 
@@ -228,7 +229,7 @@ mod tests {
             ("plain", false),
         ];
         for (text, expected) in table {
-            assert_eq!(is_reference(text), expected, "{text}");
+            assert_eq!(variable_of(text).is_some() || file_of(text).is_some(), expected, "{text}");
         }
     }
 }

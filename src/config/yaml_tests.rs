@@ -77,7 +77,11 @@ fn broken_text_is_told_by_line() {
                 d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]\n";
     let table = [
         ("a: b: c\n", Some(1), "not valid YAML: mapping values are not allowed in this context"),
-        ("a:\n\tb: 1\n", Some(2), "not valid YAML: found character that cannot start any token, while scanning for the next token; a tab cannot indent YAML: use spaces"),
+        (
+            "a:\n\tb: 1\n",
+            Some(2),
+            "not valid YAML: found character that cannot start any token, while scanning for the next token; a tab cannot indent YAML: use spaces",
+        ),
         ("a: 1\n---\nb: 2\n", None, "expected one YAML document, found several (a line of --- begins another)"),
         ("a: 1\nb: !secret x\n", Some(2), "tags (a word with ! in front of a value) are not understood"),
         ("a: 1\n? [x, y]\n: z\n", Some(2), "a key must be a plain word"),

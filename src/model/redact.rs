@@ -191,7 +191,8 @@ pub struct Redactor {
 impl Redactor {
     /// Makes one that also knows these values; those shorter than 8 bytes are not searched for.
     pub fn new<S: AsRef<str>>(values: impl IntoIterator<Item = S>) -> Self {
-        let mut values: Vec<String> = values.into_iter().map(|value| value.as_ref().trim().to_owned()).filter(|value| value.len() >= SHORTEST).collect();
+        let mut values: Vec<String> =
+            values.into_iter().map(|value| value.as_ref().trim().to_owned()).filter(|value| value.len() >= SHORTEST).collect();
         // The longest first: a value may begin with another.
         values.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         values.dedup();
@@ -292,7 +293,10 @@ mod tests {
     #[test]
     fn known_values_go_and_short_ones_stay() {
         let redactor = Redactor::new(["hunter2hunter2", "hunter2hunter2-more", "short", "a.b*c(d)e"]);
-        assert_eq!(redactor.text("x hunter2hunter2-more y hunter2hunter2 z short a.b*c(d)e"), "x [redacted] y [redacted] z short [redacted]");
+        assert_eq!(
+            redactor.text("x hunter2hunter2-more y hunter2hunter2 z short a.b*c(d)e"),
+            "x [redacted] y [redacted] z short [redacted]"
+        );
         assert!(!format!("{redactor:?}").contains("hunter2"));
         let variables = [("OPENAI_API_KEY", "value-of-openai"), ("HOME", "/home/somebody")];
         let redactor = Redactor::of_variables(variables, &secret_names());
@@ -305,7 +309,9 @@ mod tests {
         for name in ["OPENAI_API_KEY", "SLACK_BOT_TOKEN", "AUXILIARY_VISION_API_KEY", "GATEWAY_RELAY_A_SECRET", "GH_TOKEN"] {
             assert!(is_listed(name, &list), "{name}");
         }
-        for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "PATH", "OPENAI_API_KEY2"] {
+        for name in
+            ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "PATH", "OPENAI_API_KEY2"]
+        {
             assert!(!is_listed(name, &list), "{name}");
         }
         assert!(looks_secret("DB_PASSWORD") && looks_secret("SSH_KEY") && !looks_secret("PATH") && !looks_secret("KEYBOARD"));
