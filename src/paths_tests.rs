@@ -10,7 +10,8 @@ fn resolve(pairs: &[(&str, &str)], run_user: &Path) -> Result<Paths, PathError> 
 fn folders_follow_the_environment() {
     let nowhere = Path::new("/nonexistent");
     let host = host_name();
-    let table: &[(&[(&str, &str)], &str, String)] = &[
+    type Row<'r> = (&'r [(&'r str, &'r str)], &'r str, String);
+    let table: &[Row<'_>] = &[
         (&[("HOME", "/h")], "/h/.local/state/quarterdeck", format!("/h/.local/state/quarterdeck/run/{host}")),
         (&[("HOME", "/h"), ("XDG_STATE_HOME", "/x")], "/x/quarterdeck", format!("/x/quarterdeck/run/{host}")),
         (&[("HOME", "/h"), ("XDG_STATE_HOME", "rel")], "/h/.local/state/quarterdeck", format!("/h/.local/state/quarterdeck/run/{host}")),

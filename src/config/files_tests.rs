@@ -186,7 +186,8 @@ fn old_forms_are_read_with_one_notice() {
 
 #[test]
 fn what_is_wrong_in_an_old_form_is_told_where_it_stands() {
-    let table: [(&str, &[(&str, &str)], &str); 6] = [
+    type Row<'r> = (&'r str, &'r [(&'r str, &'r str)], &'r str);
+    let table: [Row<'_>; 6] = [
         (
             "terminal:\n  backend: ssh\n",
             &[],

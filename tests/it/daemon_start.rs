@@ -14,9 +14,8 @@ fn mode(path: &std::path::Path) -> u32 {
 #[test]
 fn eight_cold_starts_make_one_daemon() {
     let home = Home::new();
-    let clients: Vec<_> = (0..8)
-        .map(|_| home.qd(&["ps", "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
-        .collect();
+    let clients: Vec<_> =
+        (0..8).map(|_| home.qd(&["ps", "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()).collect();
     for client in clients {
         let output = client.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
