@@ -2,7 +2,7 @@
 //!
 //! Invariant: no text here shows a value that may be a secret.
 
-use super::yaml;
+use super::{legacy, yaml};
 use std::cell::RefCell;
 use std::fmt;
 use std::path::PathBuf;
@@ -112,6 +112,10 @@ impl Problems {
         let mut problems: Vec<Problem> = raised
             .into_iter()
             .map(|one| {
+                if let Some(variable) = one.id.and_then(legacy::variable) {
+                    let message = one.message.split_once(": ").map_or(one.message.as_str(), |(_, rest)| rest);
+                    return Problem { line: None, message: format!("{variable}: {message}"), environment: true };
+                }
                 let mut message = one.message;
                 if let Some(first) = one.first.and_then(|first| yaml::line_of(text, first)) {
                     message.push_str(&format!(" (first on line {first})"));

@@ -4,21 +4,28 @@
 //! exists. Everything below this layer trusts it.
 
 mod backend;
+mod check;
 mod defaults;
 mod error;
 mod fields;
 mod legacy;
 mod nearest;
 mod read;
+mod render;
+mod show;
 mod sources;
 mod ssh;
 mod value;
+mod watch;
 mod yaml;
 
+pub use check::{Migrated, WhichFile, check, migrate, migrate_text, which_file};
 pub use error::{ConfigError, Problem};
 pub use nearest::nearest;
+pub use show::show;
 pub use sources::{Chosen, Sources, load};
 pub use value::{parse_duration, parse_size, show_duration};
+pub use watch::{ConfigWatch, WatchError, watch};
 
 use crate::backend::ShellChoice;
 use crate::model::BackendKind;
@@ -146,6 +153,17 @@ pub struct SshSettings {
     pub host_key: HostKeyPolicy,
 }
 
+impl SshSettings {
+    /// Gives where it leads, for a person: `ada@gpu.lab:22`, without the account when none is set.
+    pub fn address(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        match &self.user {
+            Some(user) => format!("{user}@{host}:{}", self.port),
+            None => format!("{host}:{}", self.port),
+        }
+    }
+}
+
 /// What to do with an unknown host key. A changed or revoked key is always refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HostKeyPolicy {
@@ -192,3 +210,8 @@ pub struct Limits {
     /// Ended processes kept in the table (2,000).
     pub ended_kept: usize,
 }
+
+#[cfg(test)]
+mod files_tests;
+#[cfg(test)]
+mod tests;

@@ -96,11 +96,6 @@ pub(super) fn expand_home(text: &str, home: Option<&Path>) -> Result<PathBuf, St
     }
 }
 
-/// Whether a word is a reference to a secret.
-pub(super) fn is_reference(text: &str) -> bool {
-    variable_of(text).is_some() || file_of(text).is_some()
-}
-
 fn variable_of(text: &str) -> Option<&str> {
     let name = text.strip_prefix("${")?.strip_suffix('}')?;
     let legal = !name.is_empty()
@@ -234,7 +229,7 @@ mod tests {
             ("plain", false),
         ];
         for (text, expected) in table {
-            assert_eq!(is_reference(text), expected, "{text}");
+            assert_eq!(variable_of(text).is_some() || file_of(text).is_some(), expected, "{text}");
         }
     }
 }

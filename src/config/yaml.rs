@@ -59,7 +59,9 @@ impl Node {
         Self { id, value: Value::Scalar { kind: Kind::Text, raw: text.into() } }
     }
 
-    pub(super) fn map(id: u32, entries: Vec<(Key, Self)>) -> Self {
+    /// Makes a mapping from entries that stand where `id` stands.
+    pub(super) fn map(id: u32, entries: Vec<(&str, Self)>) -> Self {
+        let entries = entries.into_iter().map(|(name, node)| (Key { id, name: name.to_owned() }, node)).collect();
         Self { id, value: Value::Map(entries) }
     }
 
@@ -298,6 +300,10 @@ impl<'de> Visitor<'de> for Visit<'_> {
 
     fn visit_str<E: de::Error>(self, value: &str) -> Result<Node, E> {
         self.scalar(Kind::Text, value)
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<Node, E> {
+        self.scalar(Kind::Null, "")
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<Node, E> {
