@@ -86,7 +86,8 @@ impl Handle {
 
     /// Opens a stream with a call.
     pub(super) fn open<P: Serialize>(&self, method: &str, params: &P) -> Result<Stream, ClientError> {
-        let text = serde_json::to_vec(&Request { method, params }).map_err(|error| internal(format!("a request has no JSON form: {error}")))?;
+        let text =
+            serde_json::to_vec(&Request { method, params }).map_err(|error| internal(format!("a request has no JSON form: {error}")))?;
         if text.len() > REQUEST_CAP {
             let message = format!("the request is {} bytes long; at most {REQUEST_CAP} can be sent", text.len());
             let fix = Some("put the text into a file, or send it through stdin".into());

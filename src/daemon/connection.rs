@@ -35,14 +35,8 @@ where
     let Some(guest) = hello::receive(&mut frames, &mut writer, &hub, peer).await else { return };
     frames.set_cap(FRAME_CAP);
     tracing::debug!(?guest, "a client");
-    let connection = Connection {
-        hub,
-        guest: Arc::new(guest),
-        outbox: Arc::default(),
-        open: HashMap::new(),
-        running: FuturesUnordered::new(),
-        last: 0,
-    };
+    let connection =
+        Connection { hub, guest: Arc::new(guest), outbox: Arc::default(), open: HashMap::new(), running: FuturesUnordered::new(), last: 0 };
     connection.run(MessageReader::new(frames, REQUEST_CAP), writer).await;
 }
 

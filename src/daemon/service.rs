@@ -4,9 +4,7 @@
 //! method is the engine's method of the same name.
 
 use crate::engine::{Engine, EngineError, Running};
-use crate::model::{
-    BackendInfo, Chunk, EndedBy, Event, Exec, LogRead, Overview, ProcessInfo, SessionDetail, SessionInfo, Who,
-};
+use crate::model::{BackendInfo, Chunk, EndedBy, Event, Exec, LogRead, Overview, ProcessInfo, SessionDetail, SessionInfo, Who};
 use std::future::Future;
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
@@ -30,21 +28,10 @@ pub trait Service: Clone + Send + Sync + 'static {
     fn ended(&self, process: &str) -> impl Future<Output = Result<ProcessInfo, EngineError>> + Send;
     fn connect(&self, backend: &str) -> impl Future<Output = Result<BackendInfo, EngineError>> + Send;
     fn disconnect(&self, backend: &str) -> impl Future<Output = Result<BackendInfo, EngineError>> + Send;
-    fn session_show(
-        &self,
-        backend: Option<&str>,
-        session: Option<&str>,
-    ) -> impl Future<Output = Result<SessionDetail, EngineError>> + Send;
-    fn session_reset(
-        &self,
-        backend: Option<&str>,
-        session: Option<&str>,
-    ) -> impl Future<Output = Result<SessionInfo, EngineError>> + Send;
-    fn session_close(
-        &self,
-        backend: Option<&str>,
-        session: Option<&str>,
-    ) -> impl Future<Output = Result<SessionInfo, EngineError>> + Send;
+    fn session_show(&self, backend: Option<&str>, session: Option<&str>)
+    -> impl Future<Output = Result<SessionDetail, EngineError>> + Send;
+    fn session_reset(&self, backend: Option<&str>, session: Option<&str>) -> impl Future<Output = Result<SessionInfo, EngineError>> + Send;
+    fn session_close(&self, backend: Option<&str>, session: Option<&str>) -> impl Future<Output = Result<SessionInfo, EngineError>> + Send;
     fn complete(
         &self,
         backend: &str,

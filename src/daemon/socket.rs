@@ -22,7 +22,9 @@ impl Socket {
     pub(super) async fn bind(path: &Path) -> Result<Self, DaemonError> {
         let failed = |source| DaemonError::Socket { path: path.display().to_string(), source };
         match std::fs::symlink_metadata(path) {
-            Ok(found) if !found.file_type().is_socket() => return Err(failed(io::Error::other("something that is no socket has its name"))),
+            Ok(found) if !found.file_type().is_socket() => {
+                return Err(failed(io::Error::other("something that is no socket has its name")));
+            }
             // We hold the lock, so a socket of ours that answers is another folder's: not ours to take.
             Ok(_) if UnixStream::connect(path).await.is_ok() => {
                 return Err(failed(io::Error::other("another daemon listens there; set QD_RUNTIME_DIR to another folder")));

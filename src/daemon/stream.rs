@@ -217,7 +217,8 @@ mod tests {
     fn a_chunk_is_cut_where_its_streams_change() {
         let run = |stream, len| Run { stream, len };
         let chunk = |runs| Chunk { offset: 10, bytes: b"outerrout".to_vec(), runs, ..Chunk::default() };
-        let cut = |runs| pieces(chunk(runs)).into_iter().map(|(o, s, b)| (o, s, String::from_utf8(b.to_vec()).unwrap())).collect::<Vec<_>>();
+        let cut =
+            |runs| pieces(chunk(runs)).into_iter().map(|(o, s, b)| (o, s, String::from_utf8(b.to_vec()).unwrap())).collect::<Vec<_>>();
         assert_eq!(
             cut(vec![run(Stream::Out, 3), run(Stream::Err, 3), run(Stream::Out, 0), run(Stream::Out, 3)]),
             [(10, Stream::Out, "out".into()), (13, Stream::Err, "err".into()), (16, Stream::Out, "out".into())]

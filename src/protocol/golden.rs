@@ -77,8 +77,7 @@ fn golden_words_of_the_connection_still_read() {
         r#"{"protocol_min":1,"protocol_max":1,"version":"0.1.0","kind":"cli","agent":"builder","terminal":false,"cwd":"/srv","config":"/etc/qd.yaml","pid":7}"#,
     );
     assert_eq!((hello.protocol_min, hello.protocol_max, hello.pid), (1, 1, 7));
-    let welcome: Welcome =
-        check(r#"{"protocol":1,"version":"0.1.0","pid":7,"config":null,"client_env":["SSH_AUTH_SOCK","LC_*"]}"#);
+    let welcome: Welcome = check(r#"{"protocol":1,"version":"0.1.0","pid":7,"config":null,"client_env":["SSH_AUTH_SOCK","LC_*"]}"#);
     assert_eq!(welcome.protocol, 1);
     for (word, reason) in [
         ("protocol", Reason::Protocol),
@@ -189,7 +188,9 @@ fn golden_replies_still_read() {
     check::<crate::model::ExecResult>(
         r#"{"process_id":"k7f3","backend":"gpu","session":"main","outcome":"exited","exit_code":1,"exit_code_meaning":"no lines matched","output":"x","truncated":false,"total_bytes":1,"next_offset":1,"output_path":"/l","cwd":"/srv","generation":42,"duration_ms":812,"timeout_ms":180000,"warnings":[{"code":"orphans_left","message":"m","pids":[3],"names":["n"]}],"hints":[{"code":"c","message":"m"}]}"#,
     );
-    check::<crate::model::Chunk>(r#"{"offset":1,"total":9,"ended":true,"skipped":0,"runs":[{"stream":"out","len":8},{"stream":"err","len":0}]}"#);
+    check::<crate::model::Chunk>(
+        r#"{"offset":1,"total":9,"ended":true,"skipped":0,"runs":[{"stream":"out","len":8},{"stream":"err","len":0}]}"#,
+    );
     check::<crate::model::Overview>(
         r#"{"daemon":{"pid":7,"version":"0.1.0","started":1,"config":"/c","state_dir":"/s","host":"h"},"default_backend":"local","backends":[],"processes":[],"sessions":[],"notices":[]}"#,
     );

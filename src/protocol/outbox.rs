@@ -57,12 +57,7 @@ pub struct Room(OwnedSemaphorePermit);
 
 impl Default for Outbox {
     fn default() -> Self {
-        Self {
-            state: Mutex::default(),
-            filled: Notify::new(),
-            drained: Notify::new(),
-            budget: Arc::new(Semaphore::new(DATA_BUDGET)),
-        }
+        Self { state: Mutex::default(), filled: Notify::new(), drained: Notify::new(), budget: Arc::new(Semaphore::new(DATA_BUDGET)) }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod harness;
 
+mod cli_config;
 mod cli_exec;
 mod cli_look;
 mod cli_use;
