@@ -5,16 +5,37 @@
 use super::greet::{GreetError, greet};
 use super::start::{Launcher, start, wait_for_turn};
 use super::{Client, ClientError, Connect};
-use crate::paths::{Paths, Vars};
+use crate::config::{Chosen, Sources};
+use crate::paths::{PathError, Paths, Vars};
 use crate::protocol::launch::LockContent;
+use crate::report::{Kind, Report};
 use std::io;
 use std::path::Path;
 use tokio::net::UnixStream;
 
 /// Finds the daemon, or starts one when it may.
 pub(super) async fn connect(how: &Connect) -> Result<Client, ClientError> {
-    let paths = Paths::resolve(&Vars::current()).map_err(|error| ClientError::Unreachable(chain(&error)))?;
-    connect_at(&paths, how, &Launcher::this_program).await
+    connect_at(&here()?, &named(how), &Launcher::this_program).await
+}
+
+/// Gives the folders that the environment leads to.
+pub(super) fn here() -> Result<Paths, ClientError> {
+    Paths::resolve(&Vars::current()).map_err(unusable)
+}
+
+/// Takes a config named by QD_CONFIG as named, as the daemon would.
+pub(super) fn named(how: &Connect) -> Connect {
+    let chosen = Sources::from_env(how.config.clone()).file().filter(Chosen::required);
+    Connect { config: chosen.map(|chosen| chosen.path), ..how.clone() }
+}
+
+/// Turns an error about folders into what the caller exits with.
+pub(super) fn unusable(error: PathError) -> ClientError {
+    let report = Report::from(error);
+    match report.kind {
+        Kind::Config => ClientError::BadConfig(report.message),
+        _ => ClientError::Unreachable(report.message),
+    }
 }
 
 /// Finds the daemon of these folders, or starts one with the launcher when it may.
@@ -99,15 +120,4 @@ pub(super) fn check_peer(stream: &UnixStream) -> Result<(), ClientError> {
         return Ok(());
     }
     Err(ClientError::Unreachable(format!("its socket belongs to uid {}, not to you (uid {ours})", peer.uid())))
-}
-
-/// Gives an error with its causes on one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

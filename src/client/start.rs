@@ -2,12 +2,13 @@
 //!
 //! Invariant: the client goes on only after the child has said that it listens, or why it does not.
 
-use super::find::chain;
+use super::find::unusable;
 use super::greet::whole_path;
 use super::{ClientError, Connect};
 use crate::paths::Paths;
 use crate::protocol::launch::{ARGV, NOT_INHERITED, Report};
 use crate::protocol::lock::{self, LockError};
+use crate::report::chain;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -46,7 +47,7 @@ impl Launcher {
 pub(super) async fn wait_for_turn(paths: &Paths) -> Result<File, ClientError> {
     let folders = paths.clone();
     let made = tokio::task::spawn_blocking(move || folders.ensure()).await;
-    made.map_err(|error| ClientError::Unreachable(error.to_string()))?.map_err(|error| ClientError::Unreachable(chain(&error)))?;
+    made.map_err(|error| ClientError::Unreachable(error.to_string()))?.map_err(unusable)?;
     lock::take(&paths.lock_file().with_extension("start"), START_TIMEOUT).await.map_err(|error| match error {
         LockError::Held { .. } => ClientError::Unreachable(format!("another qd is starting it and does not get on with it: {error}")),
         LockError::Io { .. } => ClientError::Unreachable(chain(&error)),

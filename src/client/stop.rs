@@ -3,12 +3,13 @@
 //! Invariant: a signal goes only to the process that holds the daemon's socket or lock, never to a number read from a file
 //! that nobody holds.
 
-use super::find::{chain, connect_at, connect_socket, read_lock};
+use super::find::{connect_at, connect_socket, here, read_lock};
 use super::start::Launcher;
 use super::{ClientError, Connect};
-use crate::paths::{Paths, Vars};
+use crate::paths::Paths;
 use crate::protocol::calls::{Shutdown, ShutdownReply};
 use crate::protocol::lock::{self, LockError};
+use crate::report::chain;
 use rustix::process::{Pid, Signal};
 use std::time::Duration;
 
@@ -17,8 +18,8 @@ const GONE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Ends the daemon that the environment leads to.
 pub(super) async fn stop(how: &Connect, force: bool) -> Result<ShutdownReply, ClientError> {
-    let paths = Paths::resolve(&Vars::current()).map_err(|error| ClientError::Unreachable(chain(&error)))?;
-    stop_at(&paths, how, force).await
+    // Whatever config it runs with is the one to be ended.
+    stop_at(&here()?, &Connect { config: None, ..how.clone() }, force).await
 }
 
 /// Ends the daemon of these folders and waits until it is gone.

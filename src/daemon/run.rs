@@ -15,9 +15,12 @@ use super::socket::Socket;
 use super::{DaemonError, Listening, Options};
 use crate::config::{self, Config, Sources};
 use crate::engine::{Engine, EngineError};
+use crate::logging;
+use crate::model::redact::Redactor;
 use crate::model::{DaemonInfo, Level};
 use crate::paths::Paths;
 use crate::protocol::launch::{LockContent, Report};
+use crate::report::chain;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +61,11 @@ async fn start(options: Options) -> Result<(), DaemonError> {
         })
     };
     let (config, paths) = loaded.await?;
-    let life = Life { config, paths, sources, signals, detached: options.detached, ready: options.ready };
+    let mut notices = config.notices.clone();
+    let redactor = Redactor::of_variables(sources.vars.texts(), &config.redact.names);
+    // Without a log file the daemon serves all the same, and says so: a full disk must not take the work with it.
+    let _log = logging::init(&paths, &sources.vars, &config.log_level, redactor).map_err(|error| notices.push(chain(&error))).ok();
+    let life = Life { config, paths, sources, notices, signals, detached: options.detached, ready: options.ready };
     life.run(Engine::start).await
 }
 
@@ -67,6 +74,8 @@ pub(super) struct Life {
     pub(super) config: Config,
     pub(super) paths: Paths,
     pub(super) sources: Sources,
+    /// What is told to whoever watches.
+    pub(super) notices: Vec<String>,
     pub(super) signals: Signals,
     pub(super) detached: bool,
     pub(super) ready: Option<oneshot::Sender<Listening>>,
@@ -84,8 +93,8 @@ impl Life {
         let service = engine(self.config.clone(), self.paths.clone()).await.map_err(DaemonError::Engine)?;
         let uid = rustix::process::geteuid().as_raw();
         let hub = Hub::new(service, info, uid, self.config.client_env.clone());
-        for notice in &self.config.notices {
-            hub.tell(Level::Notice, notice.clone());
+        for notice in self.notices {
+            hub.tell(Level::Notice, notice);
         }
         let socket = match open(&mut lock, &self.paths, &hub).await {
             Ok(socket) => socket,
@@ -165,7 +174,7 @@ async fn live<S: Service>(
 async fn end<S: Service>(hub: &Hub<S>, socket: Socket, lock: &mut DaemonLock, clients: TaskTracker) {
     hub.stopping.cancel();
     if let Err(error) = lock.clear() {
-        tracing::warn!(error = chain(&error), "the lock file still names the socket");
+        tracing::warn!(error = %chain(&error), "the lock file still names the socket");
     }
     drop(socket);
     if tokio::time::timeout(END_LIMIT, hub.service.shutdown()).await.is_err() {
@@ -200,15 +209,4 @@ fn whole_path(path: &Path) -> String {
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, DaemonError> + Send + 'static) -> Result<T, DaemonError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| DaemonError::System { what: "look at the file system", source: std::io::Error::other(error) })?
-}
-
-/// Gives an error with its causes on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

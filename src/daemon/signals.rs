@@ -7,7 +7,9 @@ use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signals, heard from the moment this is made.
-pub(super) struct Signals {
+pub(super) struct Signals(Option<Heard>);
+
+struct Heard {
     terminate: Signal,
     hangup: Signal,
     interrupt: Signal,
@@ -27,22 +29,29 @@ impl Signals {
                 others.push(signal(kind)?);
             }
         }
-        Ok(Self {
+        Ok(Self(Some(Heard {
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
             interrupt: signal(SignalKind::interrupt())?,
             _others: others,
             detached,
-        })
+        })))
+    }
+
+    /// Hears none: for a daemon inside another program.
+    #[cfg(test)]
+    pub(super) fn none() -> Self {
+        Self(None)
     }
 
     /// Waits for a signal that ends the daemon; gives its name. SIGINT does so in the foreground only. Cancel safe.
     pub(super) async fn ending(&mut self) -> &'static str {
+        let Some(heard) = &mut self.0 else { return std::future::pending().await };
         loop {
             tokio::select! {
-                _ = self.terminate.recv() => return "SIGTERM",
-                _ = self.hangup.recv() => return "SIGHUP",
-                _ = self.interrupt.recv() => if !self.detached {
+                _ = heard.terminate.recv() => return "SIGTERM",
+                _ = heard.hangup.recv() => return "SIGHUP",
+                _ = heard.interrupt.recv() => if !heard.detached {
                     return "SIGINT";
                 },
             }
