@@ -12,6 +12,8 @@ pub struct ExitCode;
 impl ExitCode {
     /// Done.
     pub const OK: i32 = 0;
+    /// Refused in the present state.
+    pub const REFUSED: i32 = 1;
     /// Used wrongly.
     pub const USAGE: i32 = 64;
     /// The backend cannot be reached; nothing ran.
@@ -30,6 +32,8 @@ impl ExitCode {
     pub const DIRECTORY: i32 = 126;
     /// Interrupted.
     pub const INTERRUPTED: i32 = 130;
+    /// The reader of our stdout went away (128 + SIGPIPE).
+    pub const OUTPUT_CLOSED: i32 = 141;
     /// The link was lost: unknown whether the command finished.
     pub const LINK_LOST: i32 = 255;
 }
@@ -37,6 +41,8 @@ impl ExitCode {
 /// The kind of a failure; it decides the exit code and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// Refused in the present state.
+    Refused,
     /// Used wrongly.
     Usage,
     /// The backend cannot be reached.
@@ -55,6 +61,8 @@ pub enum Kind {
     Directory,
     /// Interrupted.
     Interrupted,
+    /// The reader of our stdout went away.
+    OutputClosed,
     /// The link was lost.
     LinkLost,
 }
@@ -63,6 +71,7 @@ impl Kind {
     /// Gives the exit code.
     pub fn exit_code(self) -> i32 {
         match self {
+            Self::Refused => ExitCode::REFUSED,
             Self::Usage => ExitCode::USAGE,
             Self::Unavailable => ExitCode::UNAVAILABLE,
             Self::Approval => ExitCode::APPROVAL,
@@ -72,6 +81,7 @@ impl Kind {
             Self::Fault => ExitCode::FAULT,
             Self::Directory => ExitCode::DIRECTORY,
             Self::Interrupted => ExitCode::INTERRUPTED,
+            Self::OutputClosed => ExitCode::OUTPUT_CLOSED,
             Self::LinkLost => ExitCode::LINK_LOST,
         }
     }
@@ -194,6 +204,7 @@ mod tests {
     #[test]
     fn kinds_have_their_codes() {
         let table = [
+            (Kind::Refused, 1),
             (Kind::Usage, 64),
             (Kind::Unavailable, 69),
             (Kind::Approval, 75),
@@ -203,6 +214,7 @@ mod tests {
             (Kind::Fault, 125),
             (Kind::Directory, 126),
             (Kind::Interrupted, 130),
+            (Kind::OutputClosed, 141),
             (Kind::LinkLost, 255),
         ];
         for (kind, code) in table {

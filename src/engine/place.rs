@@ -124,7 +124,7 @@ impl Place {
             tags: self.settings.tags.clone(),
             capabilities: about.capabilities,
             health: self.connection.health().borrow().clone(),
-            shell: self.open_sessions().iter().find_map(|s| s.shell()),
+            shell: self.open_sessions().iter().find_map(|s| s.shell_kind()),
             running: self.running(),
         }
     }

@@ -71,7 +71,7 @@ impl Session {
     }
 
     /// The kind of shell that runs its commands, once that is known.
-    pub fn shell(&self) -> Option<String> {
+    pub fn shell_kind(&self) -> Option<String> {
         Some(self.state().kind.clone()).filter(|kind| !kind.is_empty())
     }
 
