@@ -47,6 +47,11 @@ pub(super) struct Row<'a> {
     pub(super) kind: Kind<'a>,
 }
 
+/// Tells whether the meaning of an exit code stands beside the code in a pane of a width, or in a row of its own.
+pub(super) fn meaning_beside(meaning: &str, pane: usize) -> bool {
+    super::text::width(meaning) + 64 <= pane
+}
+
 /// Gives the rows that a pane of a size shows, top down, and whether the last one is the newest there is.
 pub(super) fn visible(state: &State, pane: usize, width: usize, height: usize) -> Vec<Row<'_>> {
     let Some(p) = state.panes.get(pane) else { return Vec::new() };
@@ -225,6 +230,9 @@ fn feet(block: &Block, width: usize) -> Vec<(Tone, String)> {
     ) = &block.info.state
     {
         say(Tone::Error, reason);
+    }
+    if let Some(meaning) = block.info.exit_code_meaning.as_deref().filter(|m| !meaning_beside(&clean(m), width)) {
+        say(Tone::Note, meaning);
     }
     for warning in &block.info.warnings {
         say(Tone::Warning, &format!("warning: {}", warning.message));

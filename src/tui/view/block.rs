@@ -5,10 +5,10 @@
 use super::boxes::{self, Piece};
 use crate::model::{Outcome, ProcessState, WhoKind};
 use crate::tui::format;
-use crate::tui::rows::{Kind, Row, Tone};
+use crate::tui::rows::{Kind, Row, Tone, meaning_beside};
 use crate::tui::state::block::Block;
 use crate::tui::state::{Drawn, State};
-use crate::tui::text::{clean, put, width};
+use crate::tui::text::{clean, put};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -104,7 +104,8 @@ fn state_pieces(state: &State, block: &Block, room: usize, drawn: &mut Drawn) ->
             }
             if let Some(meaning) = &info.exit_code_meaning {
                 let meaning = clean(meaning);
-                if width(&meaning) + 30 < room {
+                // Its own row, where the command would have no room.
+                if meaning_beside(&meaning, room + 1) {
                     rest.push_str(&format!("  {meaning}"));
                 }
             }

@@ -137,7 +137,7 @@ fn said(state: &State, index: usize) -> Option<(String, Style)> {
         return Some(("ctrl-r: earlier hit, enter: take it, esc: back".to_owned(), theme.dim()));
     }
     if let Some(why) = state.away(index) {
-        return Some((format!("{why}; typing is kept, enter is refused"), theme.warn()));
+        return Some((format!("{why}; enter is refused"), theme.warn()));
     }
     if pane.stdin.is_some() {
         return Some(("enter sends the line, ctrl-d ends the input, esc leaves it open".to_owned(), theme.dim()));

@@ -8,7 +8,7 @@ use crate::model::{BackendInfo, HealthState};
 use crate::tui::format;
 use crate::tui::rows;
 use crate::tui::state::{Drawn, DrawnPane, Link, Mood, State, View};
-use crate::tui::text::{clean, cut_front, put};
+use crate::tui::text::{clean, cut_front, put, wrap};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -28,23 +28,21 @@ pub(super) fn draw(state: &State, index: usize, area: Rect, buf: &mut Buffer, dr
         return;
     }
     let lines = line::height(state, index, inside);
-    let frozen = frozen(state, backend);
-    let rows_area = Rect { height: inside.height.saturating_sub(lines + u16::from(frozen.is_some())), ..inside };
+    let mut frozen = frozen(state, backend, inside.width as usize);
+    frozen.truncate(inside.height.saturating_sub(lines + 1).min(3) as usize);
+    let rows_area = Rect { height: inside.height.saturating_sub(lines + frozen.len() as u16), ..inside };
     let shown = rows::visible(state, index, rows_area.width as usize, rows_area.height as usize);
     let cursor = (focused && state.mood == Mood::Nav).then(|| state.cursor_block()).flatten();
-    // Following, the newest row is at the bottom.
-    let top = if pane.anchor.is_none() { rows_area.height as usize - shown.len() } else { 0 };
     for (i, row) in shown.iter().enumerate() {
-        let at = Rect { y: rows_area.y + (top + i) as u16, height: 1, ..rows_area };
+        let at = Rect { y: rows_area.y + i as u16, height: 1, ..rows_area };
         block::row(state, row, cursor.as_deref() == Some(row.block), &pane.session, at, buf, drawn);
     }
     if shown.is_empty() {
         empty(state, backend, rows_area, buf);
     }
-    if let Some(text) = frozen {
-        let at = Rect { y: rows_area.bottom(), height: 1, ..inside };
+    for (i, text) in frozen.into_iter().enumerate() {
+        let at = Rect { y: rows_area.bottom() + i as u16, height: 1, ..inside };
         boxes::row(buf, at, &[(text, theme.warn())], &[], theme.glyphs.ascii);
-        drawn.ticking |= backend.health.next_try.is_some();
     }
     line::draw(state, index, Rect { y: inside.bottom() - lines, height: lines, ..inside }, typing, buf, drawn);
     drawn.panes.push(DrawnPane { pane: index, area, rows: rows_area, blocks: whole_blocks(&shown) });
@@ -152,21 +150,22 @@ pub(super) fn state_words(state: &State, backend: &BackendInfo, drawn: &mut Draw
     words
 }
 
-/// The dashed line over the input line of a backend that is away.
-fn frozen(state: &State, backend: &BackendInfo) -> Option<String> {
+/// The lines over the input line of a backend that is away: since when, why, what to do.
+fn frozen(state: &State, backend: &BackendInfo, width: usize) -> Vec<String> {
     let health = &backend.health;
     let dash: String = std::iter::repeat_n(state.theme.glyphs.dash, 4).collect();
     let time = format::time_of_day(health.since, &state.zone);
     let reason = health.reason.as_deref().map_or_else(String::new, |r| format!(": {}", clean(r)));
-    match health.state {
-        HealthState::Reconnecting => Some(format!("{dash} connection lost {time}{reason} {dash}")),
+    let text = match health.state {
+        HealthState::Reconnecting => format!("{dash} connection lost {time}{reason}"),
         HealthState::Down => {
             let fix = health.fix.as_deref().map_or_else(String::new, |f| format!("; {}", clean(f)));
-            Some(format!("{dash} down since {time}{reason}{fix} {dash}"))
+            format!("{dash} down since {time}{reason}{fix}")
         }
-        HealthState::Degraded if health.reason.is_some() => Some(format!("{dash} slow{reason} {dash}")),
-        _ => None,
-    }
+        HealthState::Degraded if health.reason.is_some() => format!("{dash} slow{reason}"),
+        _ => return Vec::new(),
+    };
+    wrap(&text, width).into_iter().map(|range| text[range].to_owned()).collect()
 }
 
 fn empty(state: &State, backend: &BackendInfo, area: Rect, buf: &mut Buffer) {
@@ -187,7 +186,7 @@ pub(super) fn nothing_yet(state: &State, area: Rect, buf: &mut Buffer) {
         Link::Lost { reason, .. } => format!("no daemon: {reason}"),
         _ => "reaching the daemon".to_owned(),
     };
-    for (i, range) in crate::tui::text::wrap(&text, area.width.saturating_sub(2) as usize).into_iter().enumerate() {
+    for (i, range) in wrap(&text, area.width.saturating_sub(2) as usize).into_iter().enumerate() {
         put(buf, area, area.x + 1, area.y.saturating_add(1 + i as u16), &text[range], theme.dim());
     }
 }
