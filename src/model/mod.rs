@@ -8,6 +8,7 @@ mod event;
 mod exec;
 mod outcome;
 mod process;
+pub mod redact;
 mod session;
 
 pub use backend::{BackendInfo, BackendKind, Capabilities, Health, HealthState};
