@@ -52,9 +52,12 @@ impl Place {
         }
         let settings = self.session_settings(name, shared, client_cwd);
         let (backend, owned) = (self.connection.backend().clone(), name.to_owned());
-        let opened = tokio::task::spawn_blocking(move || Session::open(backend, &owned, settings));
+        let opened = tokio::task::spawn_blocking(move || {
+            private_folder(&settings.state_dir).map_err(|e| format!("{}: {e}", settings.state_dir.display()))?;
+            Session::open(backend, &owned, settings).map_err(|e| e.to_string())
+        });
         let fault = |text: String| EngineError::Internal(format!("failed to open session {name:?} on {}: {text}", self.settings.name));
-        let session = opened.await.map_err(|e| fault(e.to_string()))?.map_err(|e| fault(e.to_string()))?;
+        let session = opened.await.map_err(|e| fault(e.to_string()))?.map_err(fault)?;
         // Two callers may have opened it at once: the first one's stays, the other was not used yet.
         Ok(lock(&self.sessions).entry(name.to_owned()).or_insert(session).clone())
     }
@@ -196,6 +199,11 @@ fn from_file_name(file: &str) -> Option<String> {
         }
     }
     String::from_utf8(out).ok()
+}
+
+fn private_folder(folder: &std::path::Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 fn kept_names(folder: &std::path::Path) -> Vec<String> {
