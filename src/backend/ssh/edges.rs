@@ -31,7 +31,9 @@ async fn send(shell: &mut Shell, command: &str) {
 /// Writes to a stdin that nobody reads until it takes no more.
 async fn fill(shell: &mut Shell) {
     let piece = vec![b'x'; 64 << 10];
-    while timeout(Duration::from_millis(500), shell.stdin.write_all(&piece)).await.is_ok() {}
+    while let Ok(written) = timeout(Duration::from_millis(500), shell.stdin.write_all(&piece)).await {
+        written.expect("it takes more");
+    }
 }
 
 /// Dropping a russh channel sends nothing: after ten drops every open fails for the life of the connection, and what ran there

@@ -184,10 +184,9 @@ pub(super) fn start() -> Start {
     }
 }
 
-/// The bytes that make the bash reader run a command.
+/// The bytes that make the bash reader run a command: two sizes, no set-up, the command.
 pub(super) fn script(command: &str) -> Vec<u8> {
-    let run = r#"eval "$BASH_EXECUTION_STRING""#;
-    format!("0 {} {}\n{run}{command}", run.len(), command.len()).into_bytes()
+    format!("0 {}\n{command}", command.len()).into_bytes()
 }
 
 /// Runs a command in a shell: stdout, stderr, end.
