@@ -6,7 +6,7 @@
 use super::conn::{self, Conn, OpenError};
 use super::shell;
 use super::target::Target;
-use crate::backend::control::{Control, LINGER};
+use crate::backend::control::Control;
 use crate::backend::{Ask, BackendError, Environment, ErrorKind, Family, Members, ShellChoice, Start};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,12 +26,14 @@ pub(super) struct Habits {
     apart: AtomicBool,
     /// What was started stays when the daemon goes.
     keep: bool,
+    /// Seconds until it is ended otherwise.
+    linger: u32,
 }
 
 impl Habits {
     /// Those of a backend that has not connected yet.
-    pub(super) fn new(keep: bool) -> Self {
-        Self { apart: AtomicBool::new(false), keep }
+    pub(super) fn new(keep: bool, linger: u32) -> Self {
+        Self { apart: AtomicBool::new(false), keep, linger }
     }
 }
 
@@ -148,7 +150,7 @@ impl Attendant {
         let channel = timeout(START, conn.exec_in(None, &line)).await.unwrap_or_else(|_| Err(late()))?;
         let left = by.saturating_duration_since(Instant::now());
         let (shell, _) = shell::ready(channel, &start.nonce, left, &self.target.address()).await.map_err(OpenError::Failed)?;
-        Ok(Control::new(shell, &start.nonce, LINGER))
+        Ok(Control::new(shell, &start.nonce, self.habits.linger))
     }
 
     fn move_out(&self) {

@@ -4,7 +4,7 @@ use super::Ssh;
 use super::rig::{Proxy, Rig, backend, keygen, kill, pid_gone, run, script, settings, start};
 use crate::backend::local::ClientEnv;
 use crate::backend::{Ask, Backend, BackendError, ErrorKind, Exit, Family, Shell, Start};
-use crate::config::{HostKeyPolicy, SshSettings};
+use crate::config::{BackendSettings, HostKeyPolicy, OnLost, SshSettings};
 use futures::FutureExt;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -330,7 +330,7 @@ async fn more_commands_than_sessions_wait_for_their_turn() {
     for sessions in [1, 2, 10] {
         let Some(rig) = Rig::start(&format!("MaxSessions {sessions}")) else { return };
         let ssh = rig.backend();
-        let all = (0..20).map(|n| {
+        let all = (0..10).map(|n| {
             let ssh = &ssh;
             async move {
                 let shell = ssh.start(Start { timeout: CAP, ..start() }).await.expect("its turn comes");
@@ -420,13 +420,24 @@ async fn a_control_shell_that_dies_is_made_anew() {
 #[tokio::test]
 async fn what_runs_in_the_foreground_is_ended_some_time_after_the_link_broke() {
     let Some(rig) = Rig::start("") else { return };
-    let ssh = rig.backend();
-    let mut shell = ssh.start(start()).await.expect("a shell");
-    shell.stdin.write_all(&script("echo up; exec sleep 600")).await.expect("send");
-    shell.stdout.read_exact(&mut [0; 3]).await.expect("it runs");
-    let pid = shell.ready.pid;
-    // The control shell knows of it once it has answered a later question.
-    ssh.family(family(&shell, "QD_PROCESS=k4"), Ask::Survivors).await.expect("an answer");
-    ssh.close().await;
-    timeout(CAP * 3, pid_gone(pid)).await.expect("ended by the control shell");
+    for on_lost in [OnLost::End, OnLost::Keep] {
+        let settings = BackendSettings { on_lost, ..settings(&rig.ssh()) };
+        let ssh = Ssh::with_linger(&settings, &rig.ssh(), Default::default(), 1);
+        let mut shell = ssh.start(start()).await.expect("a shell");
+        shell.stdin.write_all(&script("echo up; exec sleep 600")).await.expect("send");
+        shell.stdout.read_exact(&mut [0; 3]).await.expect("it runs");
+        let pid = shell.ready.pid;
+        // The control shell knows of it once it has answered a later question.
+        ssh.family(family(&shell, "QD_PROCESS=k4"), Ask::Survivors).await.expect("an answer");
+        let control: Vec<u32> = rig.shells();
+        ssh.close().await;
+        if on_lost == OnLost::End {
+            timeout(CAP, pid_gone(pid)).await.expect("ended by the control shell");
+        } else {
+            for shell in control {
+                timeout(CAP, pid_gone(shell)).await.expect("the control shell has ended");
+            }
+            kill(pid);
+        }
+    }
 }

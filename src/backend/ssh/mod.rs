@@ -30,10 +30,12 @@ mod edges;
 #[cfg(test)]
 mod rig;
 
+use super::control::LINGER;
 use super::local::ClientEnv;
 use super::{About, Ask, Backend, BackendError, ErrorKind, Family, Members, Reached, Shell, Start};
 use crate::config::{BackendSettings, OnLost, SshSettings};
 use crate::model::{BackendKind, Capabilities};
+use attendant::Habits;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use single::{Connected, Connector};
@@ -51,8 +53,13 @@ impl Ssh {
     /// Makes the backend that the settings describe. Does not connect. `client_env` tells where the ssh agent's
     /// socket is.
     pub fn new(settings: &BackendSettings, ssh: &SshSettings, client_env: ClientEnv) -> Self {
+        Self::with_linger(settings, ssh, client_env, LINGER)
+    }
+
+    /// The same with another time until what runs there in the foreground is ended after the link broke, in seconds.
+    fn with_linger(settings: &BackendSettings, ssh: &SshSettings, client_env: ClientEnv, linger: u32) -> Self {
         let target = Target::new(settings, ssh, client_env);
-        let connector = Connector::new(target.clone(), settings.on_lost == OnLost::Keep);
+        let connector = Connector::new(target.clone(), Habits::new(settings.on_lost == OnLost::Keep, linger));
         let about = About {
             name: settings.name.clone(),
             kind: BackendKind::Ssh,

@@ -43,9 +43,8 @@ struct State {
 
 impl Connector {
     /// Makes one that is not connected.
-    pub(super) fn new(target: Target, keep: bool) -> Arc<Self> {
-        let habits = Arc::new(Habits::new(keep));
-        Arc::new(Self { target, habits, link: watch::Sender::new(Link::default()), state: Mutex::default() })
+    pub(super) fn new(target: Target, habits: Habits) -> Arc<Self> {
+        Arc::new(Self { target, habits: Arc::new(habits), link: watch::Sender::new(Link::default()), state: Mutex::default() })
     }
 
     /// Watches the link.
