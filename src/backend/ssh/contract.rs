@@ -60,8 +60,7 @@ async fn says(text: &'static str) -> u16 {
     let port = listener.local_addr().expect("an address").port();
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.expect("accept");
-        let mut seen = [0; 64];
-        stream.read(&mut seen).await.expect("the client speaks first");
+        stream.read_exact(&mut [0; 8]).await.expect("the client speaks first");
         stream.write_all(text.as_bytes()).await.expect("say");
     });
     port
@@ -80,6 +79,23 @@ async fn what_is_no_ssh_server_says_so() {
     let e = refusal(&at(says("").await)).await;
     assert_eq!(e.kind, ErrorKind::Unreachable);
     assert!(e.message.contains("before it said anything"), "{e}");
+}
+
+#[tokio::test]
+async fn every_address_of_a_name_gets_its_chance() {
+    let Some(rig) = Rig::start("") else { return };
+    // The rig listens on 127.0.0.1 only; the name usually stands for ::1 first.
+    backend(&SshSettings { host: "localhost".into(), ..rig.ssh() }).check().await.expect("connected");
+}
+
+#[tokio::test]
+async fn the_kernel_gives_a_dead_link_up() {
+    let Some(rig) = Rig::start("") else { return };
+    let stream = super::dial::dial(&rig.target(rig.port)).await.expect("connected");
+    let socket = socket2::SockRef::from(&stream);
+    assert!(socket.tcp_nodelay().expect("an option") && socket.keepalive().expect("an option"));
+    #[cfg(target_os = "linux")]
+    assert_eq!(socket.tcp_user_timeout().expect("an option"), Some(Duration::from_secs(12)));
 }
 
 #[tokio::test]

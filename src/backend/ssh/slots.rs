@@ -91,11 +91,11 @@ impl Drop for Slot {
             self.slots.open.fetch_sub(1, Ordering::Relaxed);
         }
         let mut owed = self.slots.owed.lock().unwrap_or_else(PoisonError::into_inner);
-        if *owed > 0 {
-            if let Some(permit) = self.permit.take() {
-                permit.forget();
-                *owed -= 1;
-            }
+        if *owed > 0
+            && let Some(permit) = self.permit.take()
+        {
+            permit.forget();
+            *owed -= 1;
         }
     }
 }
