@@ -40,13 +40,13 @@ enum Owned {
 }
 
 impl Control {
-    /// Makes a control shell of a bash that was started and has not got its script. `nonce` is the one of its start. The
-    /// shell's death shows in every later request.
+    /// Makes a control shell of a shell (bash or sh) that was started and has not got its script. `nonce` is the one of its
+    /// start. The shell's death shows in every later request.
     pub fn new(shell: Shell, nonce: &str, linger: u32) -> Self {
         let (queue, jobs) = mpsc::channel(QUEUE);
         let (tell, lost) = watch::channel(None);
-        let Shell { stdin, stdout, stderr, exit, .. } = shell;
-        let begin = begin(nonce, linger);
+        let Shell { ready, stdin, stdout, stderr, exit, .. } = shell;
+        let begin = begin(nonce, linger, ready.kind == "bash");
         let actor = Actor { stdin, stdout, stderr, exit, answers: Answers::new(nonce), waiting: BTreeMap::new(), next: 1 };
         tokio::spawn(actor.run(begin, jobs, tell));
         Self { queue, lost }

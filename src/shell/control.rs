@@ -5,19 +5,26 @@
 
 use std::fmt::Write;
 
-const SCRIPT: &str = include_str!("../../assets/control.sh");
+const BASH: &str = include_str!("../../assets/control.sh");
+const SH: &str = include_str!("../../assets/control-sh.sh");
 /// No answer is longer; what is longer is not one of ours.
 const LINE_MAX: usize = 1 << 20;
 
-/// Gives what makes a control shell of a bash that waits for its script: sent over its stdin, where the requests follow.
+/// Gives what makes a control shell of a shell that waits for its script: sent over its stdin, where the requests follow.
 /// `linger` is how many seconds it waits after the end of its stdin before it ends the commands that were noted.
-pub fn begin(nonce: &str, linger: u32) -> String {
-    let text = script(nonce, linger);
-    format!("{} 0\n{text}", text.len())
+pub fn begin(nonce: &str, linger: u32, is_bash: bool) -> String {
+    if is_bash {
+        let text = script(BASH, nonce, linger);
+        format!("{} 0\n{text}", text.len())
+    } else {
+        // One of the ways in which sh reads its script wants a NUL at its end; for the others that begins an empty request.
+        let text = script(SH, nonce, linger);
+        format!("{}\n{text}\0\n", text.len())
+    }
 }
 
-fn script(nonce: &str, linger: u32) -> String {
-    let lines: Vec<&str> = SCRIPT.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()).collect();
+fn script(template: &str, nonce: &str, linger: u32) -> String {
+    let lines: Vec<&str> = template.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()).collect();
     let mut text = lines.join("\n").replace("@NONCE@", nonce).replace("@LINGER@", &linger.to_string());
     text.push('\n');
     text
@@ -213,9 +220,11 @@ mod tests {
     }
 
     #[test]
-    fn the_script_holds_its_values_and_no_comment() {
-        let text = script("0123456789abcdef", 30);
-        assert!(!text.contains("@NONCE@") && !text.contains("@LINGER@") && text.contains("nap 30\n"));
-        assert!(text.lines().all(|l| !l.starts_with('#')));
+    fn the_scripts_hold_their_values_and_no_comment() {
+        for (template, waits) in [(BASH, "nap 30\n"), (SH, "sleep 30\n")] {
+            let text = script(template, "0123456789abcdef", 30);
+            assert!(!text.contains("@NONCE@") && !text.contains("@LINGER@") && text.contains(waits));
+            assert!(text.lines().all(|l| !l.starts_with('#')));
+        }
     }
 }

@@ -3,15 +3,29 @@
 //! Invariant: a test ends whatever it started.
 
 use super::*;
-use crate::backend::local::tests::{Running, alive, gone, local, nonce, pids, run, start};
-use crate::backend::{Backend, Start};
+use crate::backend::local::Local;
+use crate::backend::local::tests::{Running, alive, gone, local, nonce, pids, run, start, with_sh};
+use crate::backend::{Backend, ShellChoice, Start};
 
 const CAP: Duration = Duration::from_secs(30);
 
 async fn control(linger: u32) -> Control {
+    control_on(&local(), ShellChoice::Bash, linger).await
+}
+
+async fn control_on(local: &Local, shell: ShellChoice, linger: u32) -> Control {
     let nonce = nonce();
-    let shell = local().start(Start { nonce: nonce.clone(), ..start() }).await.expect("ready");
+    let shell = local.start(Start { nonce: nonce.clone(), shell, ..start() }).await.expect("ready");
     Control::new(shell, &nonce, linger)
+}
+
+/// Control shells of every shell that is here.
+async fn every_kind(linger: u32) -> Vec<(&'static str, Control)> {
+    let mut kinds = vec![("bash", control(linger).await), ("sh", control_on(&local(), ShellChoice::Sh, linger).await)];
+    if let Some(busybox) = with_sh("busybox") {
+        kinds.push(("busybox", control_on(&busybox, ShellChoice::Sh, linger).await));
+    }
+    kinds
 }
 
 async fn within<T>(what: impl Future<Output = T>) -> T {
@@ -28,34 +42,38 @@ async fn end(control: &Control, run: &Running) -> Members {
 
 #[tokio::test]
 async fn it_answers() {
-    let control = control(1).await;
-    within(control.ping()).await.unwrap();
-    let asked: Vec<_> = (0..50).map(|_| control.ping()).collect();
-    for answer in within(futures::future::join_all(asked)).await {
-        answer.unwrap();
+    for (kind, control) in every_kind(1).await {
+        within(control.ping()).await.unwrap();
+        let asked: Vec<_> = (0..50).map(|_| control.ping()).collect();
+        for answer in within(futures::future::join_all(asked)).await {
+            answer.expect(kind);
+        }
     }
 }
 
 #[tokio::test]
 async fn it_finds_and_ends_trees() {
-    let (local, control) = (local(), control(1).await);
-    for command in [
-        "trap '' TERM; sh -c 'trap \"\" TERM; sleep 600 & echo $$ $!; wait'",
-        "setsid sh -c 'echo $$ $$; sleep 600; :' & wait",
-        "(setsid sh -c 'echo $$ $$; sleep 600; :' &) ; sleep 600",
-        "env -i setsid sh -c 'echo $$ $$; sleep 600; :' & wait",
-        "sh -c 'echo $$ $$ >&2; exec sleep 600' 2>&1 | cat",
-        "set -m; sh -c 'echo $$ $$; sleep 600; :' & wait",
-    ] {
-        let mut run = run(&local, command).await;
-        let started = pids(&run.line().await);
-        let found = survivors(&control, &run).await;
-        assert!(found.alive.contains(&run.family.pid) && started.iter().all(|p| found.alive.contains(p)), "{command}: {found:?}");
-        let ended = end(&control, &run).await;
-        assert!(ended.verified && ended.alive.is_empty(), "{command}: {ended:?}");
-        run.exit().await;
-        assert!(started.iter().all(|p| !alive(*p)), "{command}");
-        assert_eq!(survivors(&control, &run).await, Members::default(), "{command}");
+    let local = local();
+    for (kind, control) in every_kind(1).await {
+        for command in [
+            "trap '' TERM; sh -c 'trap \"\" TERM; sleep 600 & echo $$ $!; wait'",
+            "setsid sh -c 'echo $$ $$; sleep 600; :' & wait",
+            "(setsid sh -c 'echo $$ $$; sleep 600; :' &) ; sleep 600",
+            "env -i setsid sh -c 'echo $$ $$; sleep 600; :' & wait",
+            "sh -c 'echo $$ $$ >&2; exec sleep 600' 2>&1 | cat",
+            "set -m; sh -c 'echo $$ $$; sleep 600; :' & wait",
+        ] {
+            let mut run = run(&local, command).await;
+            let started = pids(&run.line().await);
+            let found = survivors(&control, &run).await;
+            let all = found.alive.contains(&run.family.pid) && started.iter().all(|p| found.alive.contains(p));
+            assert!(all, "{kind}: {command}: {found:?}");
+            let ended = end(&control, &run).await;
+            assert!(ended.verified && ended.alive.is_empty(), "{kind}: {command}: {ended:?}");
+            run.exit().await;
+            assert!(started.iter().all(|p| !alive(*p)), "{kind}: {command}");
+            assert_eq!(survivors(&control, &run).await, Members::default(), "{kind}: {command}");
+        }
     }
 }
 
@@ -111,53 +129,59 @@ async fn endings_run_side_by_side_and_others_are_left_alone() {
 
 #[tokio::test]
 async fn one_signal_reaches_the_tree() {
-    let (local, control) = (local(), control(1).await);
-    let mut run = run(&local, "trap 'echo got; exit 4' USR1; echo go; while :; do sleep 0.01; done").await;
-    run.line().await;
-    let sent = within(control.family(run.family.clone(), Ask::Signal(10))).await.unwrap();
-    assert!(sent.alive.contains(&run.family.pid));
-    assert!(matches!(run.exit().await, Exit::Code(4)));
+    let local = local();
+    for (kind, control) in every_kind(1).await {
+        let mut run = run(&local, "trap 'echo got; exit 4' USR1; echo go; while :; do sleep 0.01; done").await;
+        run.line().await;
+        let sent = within(control.family(run.family.clone(), Ask::Signal(10))).await.unwrap();
+        assert!(sent.alive.contains(&run.family.pid), "{kind}");
+        assert!(matches!(run.exit().await, Exit::Code(4)), "{kind}");
+    }
 }
 
 #[tokio::test]
 async fn a_number_that_somebody_else_has_now_is_not_touched() {
-    let (local, control) = (local(), control(1).await);
-    let mut run = run(&local, "echo go; sleep 600").await;
-    run.line().await;
-    let mut old = run.family.clone();
-    old.start_time = old.start_time.map(|s| s - 1);
-    old.cookie = "QD_PROCESS=gone".into();
-    for members in [
-        within(control.family(old.clone(), Ask::Survivors)).await.unwrap(),
-        within(local.family(old, Ask::End { grace: Duration::ZERO })).await.unwrap(),
-    ] {
-        assert!(members.alive.is_empty());
+    let local = local();
+    for (kind, control) in every_kind(1).await {
+        let mut run = run(&local, "echo go; sleep 600").await;
+        run.line().await;
+        let mut old = run.family.clone();
+        old.start_time = old.start_time.map(|s| s - 1);
+        old.cookie = "QD_PROCESS=gone".into();
+        for members in [
+            within(control.family(old.clone(), Ask::Survivors)).await.unwrap(),
+            within(local.family(old, Ask::End { grace: Duration::ZERO })).await.unwrap(),
+        ] {
+            assert!(members.alive.is_empty(), "{kind}");
+        }
+        assert!(alive(run.family.pid), "{kind}");
+        assert!(end(&control, &run).await.verified, "{kind}");
     }
-    assert!(alive(run.family.pid));
-    assert!(end(&control, &run).await.verified);
 }
 
 #[tokio::test]
 async fn foreground_commands_end_when_the_daemon_is_gone() {
     let local = local();
-    let control = control(0).await;
-    let (mut noted, mut forgotten) = (run(&local, "echo go; sleep 600").await, run(&local, "echo go; sleep 600").await);
-    let mut left = run(&local, "sleep 600 & echo $!").await;
-    let background = pids(&left.line().await)[0];
-    for run in [&mut noted, &mut forgotten] {
-        run.line().await;
-        control.note(run.family.clone()).await.unwrap();
-    }
-    left.exit().await;
-    control.note(left.family.clone()).await.unwrap();
-    control.forget(forgotten.family.pid).await.unwrap();
-    control.ping().await.unwrap();
-    drop(control);
-    within(gone(noted.family.pid)).await;
-    assert!(alive(forgotten.family.pid) && alive(background));
-    for run in [&forgotten, &left] {
-        let ended = local.family(run.family.clone(), Ask::End { grace: Duration::ZERO }).await.unwrap();
-        assert!(ended.verified);
+    for (kind, control) in every_kind(0).await {
+        let (mut noted, mut forgotten) = (run(&local, "echo go; sleep 600").await, run(&local, "echo go; sleep 600").await);
+        let mut left = run(&local, "sleep 600 & echo $!; read -r x <&3").await;
+        let background = pids(&left.line().await)[0];
+        for run in [&mut noted, &mut forgotten] {
+            run.line().await;
+            control.note(run.family.clone()).await.unwrap();
+        }
+        control.note(left.family.clone()).await.unwrap();
+        control.forget(forgotten.family.pid).await.unwrap();
+        control.ping().await.unwrap();
+        left.shell.stdin.shutdown().await.unwrap();
+        left.exit().await;
+        drop(control);
+        within(gone(noted.family.pid)).await;
+        assert!(alive(forgotten.family.pid) && alive(background), "{kind}");
+        for run in [&forgotten, &left] {
+            let ended = local.family(run.family.clone(), Ask::End { grace: Duration::ZERO }).await.unwrap();
+            assert!(ended.verified, "{kind}");
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod login;
 mod procfs;
 pub mod reaper;
 mod spawn;
+mod streams;
 mod survivors;
 #[cfg(test)]
 pub(super) mod tests;
@@ -29,9 +30,10 @@ use nix::errno::Errno;
 use std::ffi::CString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
+use streams::{Room, Stdin, Stdout};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::{oneshot, watch};
@@ -41,10 +43,6 @@ pub type ClientEnv = Arc<RwLock<Vec<(String, String)>>>;
 
 /// Size of the pipe that a command's output comes through: large, so that a fast writer seldom waits for us.
 const PIPE_BYTES: usize = 1 << 20;
-/// Shells that may have such a pipe at once: the kernel gives each account 64 MiB of pipes, then only two pages for each new
-/// one, the user's own too.
-const LARGE_PIPES: usize = 16;
-
 /// This machine.
 pub struct Local {
     about: About,
@@ -128,7 +126,7 @@ impl Local {
     async fn receive(&self, spawned: spawn::Spawned, start: &Start) -> Result<Shell, BackendError> {
         let internal = |e: io::Error| BackendError::new(ErrorKind::Internal, format!("a pipe of a local shell failed: {e}"));
         let known = spawned.child.known.clone();
-        let mut unborn = Unborn { pidfd: Some(known.pidfd.clone()) };
+        let mut unborn = Unborn { known: Some(known.clone()) };
         if let Some(reaper) = &self.reaper {
             reaper.watch(&Family { pid: known.pid, start_time: Some(known.start), cookie: String::new() });
         }
@@ -138,13 +136,14 @@ impl Local {
             // Refused when the account has too many large pipes already: then the pipe stays as it is.
             let _ = rustix::pipe::fcntl_setpipe_size(&spawned.stdout, PIPE_BYTES);
         }
-        let stdin = pipe::Sender::from_owned_fd(spawned.stdin).map_err(internal)?;
-        let mut stdout = Stdout { pipe: pipe::Receiver::from_owned_fd(spawned.stdout).map_err(internal)?, _room: room };
+        let stdin = Stdin::new(pipe::Sender::from_owned_fd(spawned.stdin).map_err(internal)?);
+        let mut stdout = Stdout::new(pipe::Receiver::from_owned_fd(spawned.stdout).map_err(internal)?, room);
         let mut stderr = pipe::Receiver::from_owned_fd(spawned.stderr).map_err(internal)?;
         let came = ready::wait(&start.nonce, start.timeout, &mut stdout, &mut stderr, &mut exit).await;
         let Came { line, noise, early } = came.map_err(|why| why.into_error("local"))?;
-        unborn.pidfd = None;
-        let ready = Ready { pid: line.pid, boot_id: line.boot_id, kind: line.kind, version: line.version, start_time: Some(known.start) };
+        unborn.known = None;
+        // Its own word for it differs where the program is a wrapper that forks; session and group are those of our child.
+        let ready = Ready { pid: known.pid, boot_id: line.boot_id, kind: line.kind, version: line.version, start_time: Some(known.start) };
         let stderr: Box<dyn tokio::io::AsyncRead + Send + Unpin> =
             if early.is_empty() { Box::new(stderr) } else { Box::new(io::Cursor::new(early).chain(stderr)) };
         Ok(Shell { ready, noise, stdin: Box::new(stdin), stdout: Box::new(stdout), stderr, exit })
@@ -252,48 +251,21 @@ fn signal_name(number: i32) -> String {
     nix::sys::signal::Signal::try_from(number).map_or_else(|_| format!("SIG{number}"), |s| s.as_str().to_owned())
 }
 
-/// A shell that has not said READY: killed when it is given up.
+/// A shell that has not said READY: killed, with what it started, when it is given up.
 struct Unborn {
-    pidfd: Option<Arc<std::os::fd::OwnedFd>>,
+    known: Option<children::Known>,
 }
 
 impl Drop for Unborn {
     fn drop(&mut self) {
-        if let Some(pidfd) = &self.pidfd {
-            // Fails when it has ended already.
-            let _ = rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL);
+        use rustix::process::{Pid, Signal, kill_process_group, pidfd_send_signal};
+        let Some(known) = &self.known else { return };
+        // Fails when it has ended and was collected: then its number may be somebody else's group.
+        if pidfd_send_signal(&known.pidfd, Signal::KILL).is_ok()
+            && let Some(group) = Pid::from_raw(known.pid.cast_signed())
+        {
+            // Fails when nothing is left of it.
+            let _ = kill_process_group(group, Signal::KILL);
         }
-    }
-}
-
-/// One of the places for large pipes.
-struct Room(Arc<AtomicUsize>);
-
-impl Room {
-    fn take(count: &Arc<AtomicUsize>) -> Option<Self> {
-        let free = |n: usize| (n < LARGE_PIPES).then_some(n + 1);
-        count.fetch_update(Ordering::AcqRel, Ordering::Acquire, free).ok().map(|_| Self(count.clone()))
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// A shell's stdout; gives its place for a large pipe back when it is closed.
-struct Stdout {
-    pipe: pipe::Receiver,
-    _room: Option<Room>,
-}
-
-impl tokio::io::AsyncRead for Stdout {
-    fn poll_read(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-        buf: &mut tokio::io::ReadBuf<'_>,
-    ) -> std::task::Poll<io::Result<()>> {
-        std::pin::Pin::new(&mut self.pipe).poll_read(cx, buf)
     }
 }

@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// Bytes of one entry: `PID START COOKIE`, filled up with NUL.
 const SLOT: usize = 160;
+/// Where the entries surely have ended: more commands than a machine can run.
+const BEHIND: u64 = 4 << 20;
 /// Between TERM and KILL: everything must be gone 5 s after the daemon.
 const GRACE: Duration = Duration::from_secs(1);
 /// A reaper that dies is started again, but not for ever.
@@ -50,6 +52,8 @@ impl Reaper {
     /// called on a tokio runtime.
     pub fn start(program: &Path, args: &[&str]) -> io::Result<Self> {
         let table = rustix::fs::memfd_create("qd-reaper", MemfdFlags::CLOEXEC)?;
+        // The table is the child's stdout: should anything there print, it lands behind the entries.
+        rustix::fs::seek(&table, rustix::fs::SeekFrom::Start(BEHIND))?;
         let inner = Inner { program: program.to_owned(), args: spawn::words(args)?, table, state: Mutex::default() };
         let inner = Arc::new(inner);
         let child = inner.launch()?;
@@ -249,5 +253,61 @@ mod tests {
         drop(reaper);
         let table = tokio::time::timeout(CAP, appears("table")).await.unwrap();
         assert_eq!(table.trim(), "7 8 QD_PROCESS=x");
+    }
+
+    /// The name by which this test binary runs one of the bodies below as a process of its own.
+    fn body(name: &str) -> [String; 5] {
+        ["test".into(), "--exact".into(), format!("backend::local::reaper::tests::{name}"), "--ignored".into(), "--nocapture".into()]
+    }
+
+    #[test]
+    #[ignore = "the body of a process that another test starts"]
+    fn reaper_process() {
+        main_loop().unwrap();
+    }
+
+    #[tokio::test]
+    #[ignore = "the body of a process that another test starts"]
+    async fn daemon_process() {
+        let args = body("reaper_process");
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let reaper = Reaper::start(&std::env::current_exe().unwrap(), &args).unwrap();
+        let local = local().with_reaper(reaper.clone());
+        let mut busy = run(&local, "trap '' TERM; (setsid sh -c 'echo $$; exec sleep 600' &); while :; do sleep 600; done").await;
+        let child = busy.line().await;
+        reaper.watch(&busy.family);
+        let mut left = run(&local, "sleep 600 >/dev/null 2>&1 & echo $!").await;
+        let background = left.line().await;
+        left.exit().await;
+        let waiting = local.start(crate::backend::local::tests::start()).await.unwrap();
+        println!("PIDS {} {child} {} {background}", busy.family.pid, waiting.ready.pid);
+        std::future::pending::<()>().await;
+    }
+
+    #[tokio::test]
+    async fn a_killed_daemon_leaves_no_foreground_command() {
+        use std::io::BufRead;
+        local();
+        let mut daemon = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(&body("daemon_process")[1..])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = std::io::BufReader::new(daemon.stdout.take().unwrap()).lines();
+        let said = tokio::task::spawn_blocking(move || {
+            lines.map_while(Result::ok).find_map(|l| l.split_once("PIDS ").map(|(_, pids)| pids.to_owned()))
+        });
+        let said = tokio::time::timeout(CAP, said).await.unwrap().unwrap().expect("the daemon is up");
+        let pids = crate::backend::local::tests::pids(&said);
+        assert!(pids.iter().all(|pid| alive(*pid)), "{pids:?}");
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+        // What it left comes to this process, which is a subreaper too.
+        for pid in &pids[..3] {
+            tokio::time::timeout(CAP, gone(*pid)).await.expect("ended by the reaper, or by the end of its input");
+        }
+        assert!(alive(pids[3]), "what a command left in the background stays");
+        rustix::process::kill_process(rustix::process::Pid::from_raw(pids[3].cast_signed()).unwrap(), rustix::process::Signal::KILL)
+            .unwrap();
     }
 }

@@ -32,7 +32,7 @@ pub(in crate::backend) struct Running {
 pub(in crate::backend) async fn run(local: &Local, command: &str) -> Running {
     let mut shell = local.start(start()).await.expect("ready");
     let cookie = format!("QD_PROCESS={}", nonce());
-    let set_up = format!("exec 0</dev/null; PATH={}; export {cookie}", std::env::var("PATH").unwrap());
+    let set_up = format!("exec 3<&0 0</dev/null; PATH={}; export {cookie}", std::env::var("PATH").unwrap());
     let text = format!("{} {}\n{set_up}{command}", set_up.len(), command.len());
     shell.stdin.write_all(text.as_bytes()).await.expect("script sent");
     let family = Family { pid: shell.ready.pid, start_time: shell.ready.start_time, cookie };
@@ -82,7 +82,7 @@ pub(in crate::backend) fn pids(line: &str) -> Vec<u32> {
 #[tokio::test]
 async fn a_shell_starts_clean_and_says_how_it_ended() {
     let local = local();
-    let mut run = run(&local, "echo out; echo err >&2; env; ls /proc/self/fd; ps -o sid=,pgid= -p $$; exit 7").await;
+    let mut run = run(&local, "exec 3<&-; echo out; echo err >&2; env; ls /proc/self/fd; ps -o sid=,pgid= -p $$; exit 7").await;
     assert_eq!(run.shell.ready.kind, "bash");
     assert!(run.shell.noise.is_empty());
     let out = run.rest().await;
@@ -131,9 +131,16 @@ fn with_bash(script: &str) -> (Local, tempfile::TempDir) {
     (local, dir)
 }
 
+/// A machine whose sh is this program; none when it is not here.
+pub(in crate::backend) fn with_sh(program: &str) -> Option<Local> {
+    let local = local();
+    local.programs.lock().unwrap().sh = Some(login::find(program)?);
+    Some(local)
+}
+
 #[tokio::test]
 async fn a_start_that_takes_too_long_leaves_nothing() {
-    let (local, dir) = with_bash("#!/bin/sh\nPATH=/usr/bin:/bin; echo $$ >\"${0%/*}/pid\"; echo waiting >&2; exec sleep 600");
+    let (local, dir) = with_bash("#!/bin/sh\nPATH=/usr/bin:/bin; echo $$ >\"${0%/*}/pid\"; echo waiting >&2; sleep 600; :");
     let mut start = start();
     start.timeout = Duration::from_millis(500);
     let error = local.start(start).await.err().expect("too long");
@@ -141,6 +148,56 @@ async fn a_start_that_takes_too_long_leaves_nothing() {
     assert!(error.message.contains("it said: waiting"), "{error}");
     let pid: u32 = std::fs::read_to_string(dir.path().join("pid")).unwrap().trim().parse().unwrap();
     tokio::time::timeout(CAP, gone(pid)).await.expect("killed");
+}
+
+#[tokio::test]
+async fn a_start_that_is_given_up_leaves_nothing() {
+    let (local, dir) =
+        with_bash("#!/bin/sh\nPATH=/usr/bin:/bin; echo $$ >\"${0%/*}/new\"; mv \"${0%/*}/new\" \"${0%/*}/pid\"; exec sleep 600");
+    let file = dir.path().join("pid");
+    let started = async {
+        while !file.exists() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::select! {
+        _ = local.start(start()) => panic!("it cannot be ready"),
+        () = started => {}
+    }
+    let pid: u32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+    tokio::time::timeout(CAP, gone(pid)).await.expect("killed");
+}
+
+#[tokio::test]
+async fn many_starts_at_once_come_up() {
+    let local = local();
+    let shells = futures::future::join_all((0..40).map(|_| local.start(start()))).await;
+    let pids: std::collections::BTreeSet<u32> = shells.iter().map(|s| s.as_ref().unwrap().ready.pid).collect();
+    assert_eq!(pids.len(), 40);
+    for shell in shells {
+        let mut shell = shell.unwrap();
+        shell.stdin.shutdown().await.unwrap();
+        assert!(matches!(tokio::time::timeout(CAP, shell.exit).await.unwrap(), Exit::Code(0)));
+    }
+}
+
+#[tokio::test]
+async fn what_an_earlier_command_left_is_not_of_the_next() {
+    let local = local();
+    let mut first = run(&local, "sleep 600 & (env -i setsid sleep 600 &) ; echo $!").await;
+    first.line().await;
+    first.exit().await;
+    assert_eq!(first.survivors(&local).await.alive.len(), 2);
+    let mut second = run(&local, "sleep 600 >/dev/null & echo $!").await;
+    let child = pids(&second.line().await);
+    second.exit().await;
+    assert_eq!(second.survivors(&local).await.alive, child);
+    let mut third = run(&local, "true").await;
+    third.exit().await;
+    assert_eq!(third.survivors(&local).await, Members::default());
+    for run in [&first, &second] {
+        assert!(run.end(&local, Duration::ZERO).await.verified);
+    }
 }
 
 #[tokio::test]
