@@ -109,7 +109,7 @@ pub fn read(ask: Ask<'_>, answer: &[u8], nonce: &str) -> Option<Captured> {
 }
 
 /// The environment between two marks, as statements. Names that no shell variable can have are left out.
-fn environment(answer: &[u8], nonce: &str) -> Option<Statements> {
+pub(super) fn environment(answer: &[u8], nonce: &str) -> Option<Statements> {
     const OWN: [&str; 6] = ["_", "PWD", "OLDPWD", "SHLVL", "SHELLOPTS", COOKIE];
     let mark = format!("\x1eW{nonce}").into_bytes();
     let find = |text: &[u8]| text.windows(mark.len()).position(|w| w == mark);

@@ -310,3 +310,31 @@ async fn stdin_reaches_the_command_byte_for_byte() {
     c.stdin = Some(stdin(content.clone()));
     assert_eq!(rig.run_it(&s, c).await.output.trim(), content.len().to_string());
 }
+
+#[tokio::test]
+async fn sh_keeps_what_it_can() {
+    let mut rig = Rig::new();
+    rig.settings.shell = crate::backend::ShellChoice::Sh;
+    std::fs::write(rig.home().join(".profile"), "echo noise; RC='a b'; export RC\n").unwrap();
+    let s = rig.session("main");
+    let done =
+        rig.run(&s, "echo \"$RC\"; A=\"it's\"; export B=2; readonly R=7; alias q='echo Q'; umask 027; set -C; cd /usr; exit 3").await;
+    assert_eq!((done.code(), done.output.as_str(), done.codes()), (3, "a b\n", vec![]));
+    for _ in 0..2 {
+        let done = rig.run(&s, "echo \"$A $B $R $PWD $(umask)\"; q; env | grep -c '^A='; case $- in *C*) echo C;; esac").await;
+        assert_eq!((done.output.as_str(), done.codes()), ("it's 2 7 /usr 0027\nQ\n0\nC\n", vec![]));
+    }
+    let mut c = command("cat; echo err >&2");
+    c.stdin = Some(stdin(b"first\nlast".to_vec()));
+    c.split = true;
+    assert_eq!(rig.run_it(&s, c).await.output, "first\nlasterr\n");
+    let (a, b) = tokio::join!(rig.run(&s, "X=1; sleep 0.1"), rig.run(&s, "sleep 0.4; Y=2; B=3"));
+    assert_eq!((a.codes(), b.codes()), (vec![], vec![]));
+    assert_eq!(rig.run(&s, "echo $X$Y$B").await.output, "123\n");
+    let detail = s.detail().await.unwrap();
+    assert!(detail.variables.iter().any(|(name, _)| name == "B") && detail.umask == "0027", "{detail:?}");
+    until("the copy", || s.state().copy.is_some()).await;
+    copied(&s).await;
+    std::fs::remove_dir_all(folder(&s)).unwrap();
+    assert_eq!(rig.run(&s, "echo $X$Y$B").await.output, "123\n");
+}
