@@ -155,3 +155,13 @@ fn variables_are_never_shown() {
     let shown = format!("{:?}", Vars::from_pairs([("API_KEY", "hunter2hunter2")]));
     assert!(shown.contains("API_KEY") && !shown.contains("hunter2"), "{shown}");
 }
+
+#[test]
+fn a_wrong_setting_and_a_wrong_folder_exit_differently() {
+    let relative = resolve(&[("HOME", "/h"), ("QD_STATE_DIR", "rel")], Path::new("/nonexistent")).unwrap_err();
+    assert_eq!(Report::from(relative).exit_code(), 78);
+    let root = tempfile::tempdir().unwrap();
+    let paths = Paths::under(root.path());
+    std::fs::write(&paths.state, "").unwrap();
+    assert_eq!(Report::from(paths.ensure().unwrap_err()).exit_code(), 125);
+}

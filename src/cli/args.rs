@@ -277,10 +277,10 @@ pub(crate) enum ConfigCommand {
     /// Check the config file; every mistake with its line
     Check,
     /// Print the config in force, every default filled in
-    Show(JsonArgs),
+    Show,
     /// Print which file is read, and why that one
     Path,
-    /// Print the config in the present form; with --write, put it into the file
+    /// Print an old config in the present form; --write puts it into the file
     Migrate(MigrateArgs),
 }
 

@@ -12,7 +12,7 @@ mod told;
 use super::args::{ExecArgs, Global};
 use super::failure::Failure;
 use super::screen::Screen;
-use super::{caller, command};
+use super::{caller, command, failure};
 use crate::client::{Client, Items};
 use crate::model::Exec;
 use crate::protocol::calls::ExecCall;
@@ -60,7 +60,7 @@ async fn attempt(global: &Global, args: &ExecArgs, screen: &Screen, form: &mut F
             }
             // Ended because we were asked to end: exit as a program that the signal ended does.
             let code = asked.filter(|_| run::ended_by_us(&result)).map_or(result.outcome.process_exit_code(), |a| a.exit_code().into());
-            Ok((code & 0xff) as u8)
+            Ok(failure::code(code))
         }
     }
 }

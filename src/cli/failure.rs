@@ -2,29 +2,11 @@
 //!
 //! Invariant: every failure has one exit code of the table in the help, and is printed once, by `main`.
 
-use super::safe;
 use crate::client::ClientError;
 use crate::protocol::calls::ErrorCode;
+use crate::report::{Kind, Report};
 use serde_json::json;
 use std::io::{self, Write};
-
-/// Exit codes of our own (a command's own code is passed through).
-pub mod exit {
-    /// Refused in the present state.
-    pub const REFUSED: u8 = 1;
-    /// Used wrongly: a flag, a name, a text that cannot be sent.
-    pub const USAGE: u8 = 64;
-    /// The backend cannot be reached.
-    pub const UNAVAILABLE: u8 = 69;
-    /// The config cannot be used.
-    pub const CONFIG: u8 = 78;
-    /// A wait ran out.
-    pub const TIMED_OUT: u8 = 124;
-    /// A fault of our own.
-    pub const INTERNAL: u8 = 125;
-    /// The reader of our stdout went away before the end (128 + SIGPIPE).
-    pub const OUTPUT_CLOSED: u8 = 141;
-}
 
 /// A failure of a command line.
 #[derive(Debug, thiserror::Error)]
@@ -65,27 +47,32 @@ impl Failure {
         Self::Usage { message: message.into(), fix: Some(fix.into()) }
     }
 
-    /// Gives what `qd` exits with.
-    pub fn exit_code(&self) -> u8 {
+    /// Gives the kind, which decides the exit code.
+    fn kind(&self) -> Kind {
         match self {
-            Self::Usage { .. } => exit::USAGE,
-            Self::Refused(_) => exit::REFUSED,
-            Self::Config(_) => exit::CONFIG,
-            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => exit::OUTPUT_CLOSED,
-            Self::Output(_) | Self::Internal(_) => exit::INTERNAL,
+            Self::Usage { .. } => Kind::Usage,
+            Self::Refused(_) => Kind::Refused,
+            Self::Config(_) => Kind::Config,
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Kind::OutputClosed,
+            Self::Output(_) | Self::Internal(_) => Kind::Fault,
             Self::Client(error) => match error {
-                ClientError::OtherConfig(_) | ClientError::BadConfig(_) => exit::CONFIG,
-                ClientError::NoDaemon => exit::REFUSED,
-                ClientError::Unreachable(_) | ClientError::Mismatch(_) | ClientError::Gone(_) => exit::INTERNAL,
+                ClientError::OtherConfig(_) | ClientError::BadConfig(_) => Kind::Config,
+                ClientError::NoDaemon => Kind::Refused,
+                ClientError::Unreachable(_) | ClientError::Mismatch(_) | ClientError::Gone(_) => Kind::Fault,
                 ClientError::Call(call) => match call.code {
-                    ErrorCode::NotFound | ErrorCode::Usage => exit::USAGE,
-                    ErrorCode::Config => exit::CONFIG,
-                    ErrorCode::Unavailable => exit::UNAVAILABLE,
-                    ErrorCode::Refused => exit::REFUSED,
-                    ErrorCode::UnknownMethod | ErrorCode::BadParameters | ErrorCode::Internal => exit::INTERNAL,
+                    ErrorCode::NotFound | ErrorCode::Usage => Kind::Usage,
+                    ErrorCode::Config => Kind::Config,
+                    ErrorCode::Unavailable => Kind::Unavailable,
+                    ErrorCode::Refused => Kind::Refused,
+                    ErrorCode::UnknownMethod | ErrorCode::BadParameters | ErrorCode::Internal => Kind::Fault,
                 },
             },
         }
+    }
+
+    /// Gives what `qd` exits with.
+    pub fn exit_code(&self) -> u8 {
+        code(self.kind().exit_code())
     }
 
     /// Gives the stable word for scripts.
@@ -133,16 +120,19 @@ impl Failure {
 
     /// Prints the failure on stderr. A reader that went away is no news: that one is quiet.
     pub fn print(&self) {
-        if self.exit_code() == exit::OUTPUT_CLOSED {
+        if self.kind() == Kind::OutputClosed {
             return;
         }
-        let mut text = format!("qd: error: {}\n", safe::lines(self.to_string().trim_end()));
-        if let Some(fix) = self.fix() {
-            text += &format!("qd: hint: {}\n", safe::lines(fix.trim_end()));
-        }
+        let mut report = Report::new(self.kind(), self.to_string());
+        report.fix = self.fix().map(str::to_owned);
         // When stderr cannot be written either, only the exit code is left to say it.
-        drop(io::stderr().write_all(text.as_bytes()));
+        drop(io::stderr().write_all(report.text().as_bytes()));
     }
+}
+
+/// Gives an exit code as the system takes it: its low eight bits.
+pub(crate) fn code(code: i32) -> u8 {
+    (code & 0xff) as u8
 }
 
 #[cfg(test)]

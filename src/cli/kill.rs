@@ -3,11 +3,12 @@
 //! Invariant: it returns when the ending is done, and says when something may be left.
 
 use super::args::{Global, KillArgs};
-use super::failure::{Failure, exit};
+use super::failure::{Failure, code};
 use super::screen::Screen;
 use super::{caller, wait};
 use crate::model::WarningCode;
 use crate::protocol::calls::Kill;
+use crate::report::ExitCode;
 
 /// Ends processes.
 pub(crate) async fn run(global: &Global, args: &KillArgs, screen: &Screen) -> Result<u8, Failure> {
@@ -21,7 +22,7 @@ pub(crate) async fn run(global: &Global, args: &KillArgs, screen: &Screen) -> Re
         }
     }
     let done = args.signal.is_some() || rows.iter().all(|row| row.state.is_ended());
-    Ok(if done { 0 } else { exit::REFUSED })
+    Ok(if done { 0 } else { code(ExitCode::REFUSED) })
 }
 
 /// Parses a signal: `TERM`, `SIGTERM`, `term` or `15` become `SIGTERM`.

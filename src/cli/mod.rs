@@ -22,8 +22,9 @@ mod wait;
 mod words;
 
 pub use args::{Args, Global};
-pub use failure::{Failure, exit};
+pub use failure::Failure;
 
+use crate::report::ExitCode;
 use args::Command;
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -59,7 +60,7 @@ impl Answer {
         // A reader that went away before the end of the help has read enough of it.
         if self.wrong {
             drop(io::stderr().write_all(self.text.as_bytes()));
-            return exit::USAGE;
+            return failure::code(ExitCode::USAGE);
         }
         drop(io::stdout().write_all(self.text.as_bytes()));
         0
@@ -72,7 +73,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, Answ
         let wrong = !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
         let text = error.render().to_string();
         let text = match text.strip_prefix("error: ") {
-            Some(rest) => format!("qd: error: {rest}"),
+            Some(rest) => format!("qd: {rest}"),
             None => text,
         };
         Answer { text, wrong }

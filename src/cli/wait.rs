@@ -4,12 +4,13 @@
 
 use super::args::{Global, WaitArgs};
 use super::caller;
-use super::failure::{Failure, exit};
+use super::failure::{Failure, code};
 use super::ps;
 use super::screen::Screen;
 use super::words;
 use crate::model::{ProcessInfo, ProcessState};
 use crate::protocol::calls::Wait;
+use crate::report::ExitCode;
 
 /// Waits for processes.
 pub(crate) async fn run(global: &Global, args: &WaitArgs, screen: &Screen) -> Result<u8, Failure> {
@@ -21,7 +22,7 @@ pub(crate) async fn run(global: &Global, args: &WaitArgs, screen: &Screen) -> Re
     if open > 0 {
         screen.say(&format!("{open} of {} commands have not ended", rows.len()));
     }
-    Ok(code(&rows))
+    Ok(worst(&rows))
 }
 
 /// Prints the rows that a call answered with.
@@ -33,15 +34,15 @@ pub(crate) fn show(rows: &[ProcessInfo], json: bool, screen: &Screen) -> Result<
     screen.print(&ps::table(&rows, words::now()).text(screen))
 }
 
-fn code(rows: &[ProcessInfo]) -> u8 {
-    let code = |row: &ProcessInfo| match &row.state {
-        ProcessState::Ended(outcome) => (outcome.process_exit_code() & 0xff) as u8,
-        _ => exit::TIMED_OUT,
+fn worst(rows: &[ProcessInfo]) -> u8 {
+    let of = |row: &ProcessInfo| match &row.state {
+        ProcessState::Ended(outcome) => code(outcome.process_exit_code()),
+        _ => code(ExitCode::TIMED_OUT),
     };
     if rows.iter().any(|row| !row.state.is_ended()) {
-        return exit::TIMED_OUT;
+        return code(ExitCode::TIMED_OUT);
     }
-    rows.iter().map(code).max().unwrap_or(0)
+    rows.iter().map(of).max().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -53,9 +54,9 @@ mod tests {
     #[test]
     fn the_worst_code_counts() {
         let ended = |exit_code| process("k7f3", ProcessState::Ended(Outcome::Exited { exit_code }));
-        assert_eq!(code(&[ended(3)]), 3);
-        assert_eq!(code(&[ended(0), ended(7), ended(2)]), 7);
-        assert_eq!(code(&[ended(200), process("b2c4", ProcessState::Running)]), 124);
-        assert_eq!(code(&[process("b2c4", ProcessState::Ended(Outcome::Signaled { signal: "SIGKILL".into() }))]), 137);
+        assert_eq!(worst(&[ended(3)]), 3);
+        assert_eq!(worst(&[ended(0), ended(7), ended(2)]), 7);
+        assert_eq!(worst(&[ended(200), process("b2c4", ProcessState::Running)]), 124);
+        assert_eq!(worst(&[process("b2c4", ProcessState::Ended(Outcome::Signaled { signal: "SIGKILL".into() }))]), 137);
     }
 }

@@ -225,3 +225,10 @@ fn one_word_of_hermes_is_a_mistake_and_not_its_config() {
     let text = old("logging: debug\n", &[]).unwrap_err().to_string();
     assert!(text.starts_with("config.yaml:1: unknown key \"logging\" at the top; known: terminal, "), "{text}");
 }
+
+#[test]
+fn every_problem_is_a_line_of_ours() {
+    let report = crate::report::Report::from(old("a: 1\nb: 2\n", &[]).unwrap_err());
+    assert_eq!(report.exit_code(), 78);
+    assert_eq!(report.text().lines().filter(|line| line.starts_with("qd: config.yaml:")).count(), 2, "{}", report.text());
+}

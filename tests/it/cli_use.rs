@@ -55,7 +55,7 @@ fn text_that_cannot_be_sent_is_refused_before_anything_starts() {
     ];
     for (bytes, text) in table {
         std::fs::write(&file, &bytes).expect("the folder is ours");
-        home.run([OsStr::new("exec"), OsStr::new("--command-file"), file.as_os_str()]).code(64).says(&["qd: error: ", text]);
+        home.run([OsStr::new("exec"), OsStr::new("--command-file"), file.as_os_str()]).code(64).says(&["qd: ", text]);
         home.run_with(["exec", "--command-file", "-"], bytes).code(64).says(&[text]);
         let done = home.run([OsStr::new("exec"), OsStr::new("--json"), OsStr::new("--command-file"), file.as_os_str()]).code(64);
         assert_eq!(done.json()["error"]["code"], "usage");

@@ -3,6 +3,7 @@
 mod harness;
 
 mod bad_input;
+mod cli_config;
 mod cli_exec;
 mod cli_look;
 mod cli_use;

@@ -34,10 +34,10 @@ fn ending(result: &ExecResult, interrupted: bool) -> Option<String> {
             format!("the command was ended by {who} after {after} on {backend}")
         }
         Outcome::TransportLost { reason } => {
-            format!("error: the link to {backend} was lost: {reason}; it is unknown whether the command finished, and it is not run again")
+            format!("the link to {backend} was lost: {reason}; it is unknown whether the command finished, and it is not run again")
         }
-        Outcome::SpawnFailed { reason } => format!("error: no shell could be started on {backend}: {reason}"),
-        Outcome::BackendUnavailable { reason } => format!("error: {backend} is not available: {reason}; nothing was run"),
+        Outcome::SpawnFailed { reason } => format!("no shell could be started on {backend}: {reason}"),
+        Outcome::BackendUnavailable { reason } => format!("{backend} is not available: {reason}; nothing was run"),
     })
 }
 
