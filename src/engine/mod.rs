@@ -70,17 +70,32 @@ pub enum EngineError {
 pub struct Running {
     /// Its row at the start.
     pub process: ProcessInfo,
-    /// Its output, as it grows.
-    pub log: Arc<Log>,
     /// Its result; the sender never goes without a result.
     pub result: oneshot::Receiver<ExecResult>,
+}
+
+/// How this very program is started again for what has to outlive a killed daemon.
+#[derive(Clone, Debug)]
+pub struct Again {
+    /// The program.
+    pub program: std::path::PathBuf,
+    /// Its arguments, the program's own name first; with them it must call [`reap`] and nothing else.
+    pub reap: Vec<String>,
+}
+
+/// The life of the child that ends local commands when the daemon is killed. Blocking.
+pub fn reap() -> std::io::Result<()> {
+    crate::backend::local::reaper::main_loop()
 }
 
 impl Engine {
     /// Starts the engine: opens the backends (without connecting) and the kept sessions, and takes in what a daemon before
     /// this one left unfinished.
-    pub async fn start(config: Config, paths: Paths) -> Result<Self, EngineError> {
-        Ok(Self { core: Core::start(config, paths).await? })
+    ///
+    /// With `again` the process becomes the one that orphans of its commands come to, and a child is started that ends local
+    /// commands when this process is killed.
+    pub async fn start(config: Config, paths: Paths, again: Option<Again>) -> Result<Self, EngineError> {
+        Ok(Self { core: Core::start(config, paths, again).await? })
     }
 
     /// Events from now on. A receiver that falls behind gets `Lagged` from the channel.

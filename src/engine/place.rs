@@ -36,19 +36,12 @@ impl Place {
     /// Makes the place of one backend. Does not connect.
     pub(crate) fn new(settings: BackendSettings, shared: &Shared, lifetime: Duration) -> Self {
         let kind = settings.kind.kind();
-        let backend: Arc<dyn Backend> = match crate::backend::open::open(&settings, &shared.client_env) {
+        let backend: Arc<dyn Backend> = match crate::backend::open::open(&settings, &shared.client_env, shared.reaper.as_ref()) {
             Ok(backend) => backend,
             Err(why) => Arc::new(Absent::new(&settings.name, kind, why)),
         };
         let connection = connect(&settings, backend, shared.clock, lifetime);
-        Self {
-            settings,
-            connection,
-            sessions: Mutex::default(),
-            running: AtomicU32::new(0),
-            idle_turn: AtomicU32::new(0),
-            shell: Mutex::new(None),
-        }
+        Self { settings, connection, sessions: Mutex::default(), running: AtomicU32::new(0), idle_turn: AtomicU32::new(0) }
     }
 
     /// Gives a session, opening it when it is not open: its state is what the state folder holds, or a new one.

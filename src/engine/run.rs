@@ -93,9 +93,9 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
     let (ended_tell, ended) = watch::channel(false);
     core.add(&place, info.clone(), log.clone(), stops, ended)?;
     let (tell, result) = oneshot::channel();
-    let one = One { core: core.clone(), place, session, info: info.clone(), log: log.clone(), exec, timeout };
+    let one = One { core: core.clone(), place, session, info: info.clone(), log, exec, timeout };
     tokio::spawn(one.run(stdin, stops_in, tell, ended_tell));
-    Ok(Running { process: info, log, result })
+    Ok(Running { process: info, result })
 }
 
 /// One command under way.

@@ -2,6 +2,7 @@
 
 use super::clock::Clock;
 use crate::backend::ClientEnv;
+use crate::backend::local::Reaper;
 use crate::model::{Event, Level, Notice};
 use crate::paths::Paths;
 use std::collections::{BTreeMap, VecDeque};
@@ -21,19 +22,22 @@ pub(crate) struct Shared {
     pub(crate) events: broadcast::Sender<Event>,
     /// Variables of the newest operator's client.
     pub(crate) client_env: ClientEnv,
+    /// Ends local commands when this process is killed.
+    pub(crate) reaper: Option<Reaper>,
     secret_names: Mutex<Vec<String>>,
     notices: Mutex<VecDeque<Notice>>,
 }
 
 impl Shared {
     /// Makes it.
-    pub(crate) fn new(paths: Paths, daemon_id: String, secret_names: Vec<String>) -> Arc<Self> {
+    pub(crate) fn new(paths: Paths, daemon_id: String, secret_names: Vec<String>, reaper: Option<Reaper>) -> Arc<Self> {
         Arc::new(Self {
             paths,
             clock: Clock::start(),
             daemon_id,
             events: broadcast::channel(EVENTS).0,
             client_env: ClientEnv::default(),
+            reaper,
             secret_names: Mutex::new(secret_names),
             notices: Mutex::default(),
         })
