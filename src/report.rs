@@ -2,8 +2,6 @@
 //!
 //! Invariant: a chain of errors is told once, with nothing said twice, and nothing in it can move the cursor.
 
-use crate::config::ConfigError;
-use crate::paths::PathError;
 use std::error::Error;
 use std::fmt;
 
@@ -137,22 +135,6 @@ impl fmt::Display for Report {
 }
 
 impl Error for Report {}
-
-impl From<ConfigError> for Report {
-    fn from(error: ConfigError) -> Self {
-        Self::new(Kind::Config, error.to_string())
-    }
-}
-
-impl From<PathError> for Report {
-    fn from(error: PathError) -> Self {
-        let kind = match error {
-            PathError::NoHome { .. } | PathError::Relative { .. } => Kind::Config,
-            PathError::NotFolder { .. } | PathError::NotOurs { .. } | PathError::Io { .. } => Kind::Fault,
-        };
-        Self::of(kind, &error)
-    }
-}
 
 /// Joins an error and its causes with `: `; a cause that the text before it tells already is left out.
 pub fn chain(error: &(dyn Error + 'static)) -> String {
