@@ -72,8 +72,8 @@ pub(crate) fn json_text(value: &impl Serialize, pretty: bool) -> Result<String, 
 }
 
 fn columns() -> Option<usize> {
-    let size = crossterm::terminal::window_size().ok()?;
-    (size.columns > 0).then_some(usize::from(size.columns))
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
 fn set(name: &str) -> bool {

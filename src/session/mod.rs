@@ -3,6 +3,7 @@
 //! Invariant: a session never names a concrete kind of backend; the state of a session changes only by adopting the files of
 //! a command whose record says that they are whole.
 
+pub mod collect;
 pub mod log;
 
 use crate::backend::ShellChoice;

@@ -203,7 +203,7 @@ def write_clients_files(folder, lab):
             f"      key: {m['key']}\n      known_hosts: {m['known_hosts']}\n      host_key: strict\n"
         )
     write(folder / "known_hosts", "".join(hosts))
-    write(folder / "config.yaml", "terminal:\n  default_backend: local\n  backends:\n" + "".join(backends))
+    write(folder / "config.yaml", "ui:\n  leader: ctrl-]\nterminal:\n  default_backend: local\n  backends:\n" + "".join(backends))
 
 
 def prepare_etc(etc, folder, machine, inside, listen):

@@ -11,6 +11,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -29,7 +30,7 @@ impl Home {
     pub(crate) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("qd-home-").tempdir().expect("a temporary folder can be made");
         for name in ["state", "run", "work"] {
-            std::fs::create_dir(folder.path().join(name)).expect("the folder is ours");
+            std::fs::DirBuilder::new().mode(0o700).create(folder.path().join(name)).expect("the folder is ours");
         }
         Self { folder, env: Vec::new() }
     }
@@ -186,7 +187,8 @@ fn is_daemon(process: Proc) -> bool {
 
 /// Writes a config with these machines as ssh backends, each with more lines.
 pub(crate) fn machines_config(machines: &[Machine], more: &[&str]) -> String {
-    let mut text = String::from("terminal:\n  backends:\n");
+    // A leader that is named is not asked for at the first start.
+    let mut text = String::from("ui:\n  leader: ctrl-]\nterminal:\n  backends:\n");
     for m in machines {
         let _ = write!(
             text,

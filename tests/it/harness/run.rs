@@ -102,6 +102,12 @@ impl Running {
         kill(Pid::from_raw(self.child.id() as i32), signal).expect("the child was not waited for yet");
     }
 
+    /// Sends a signal to a program that may have ended by itself.
+    pub(crate) fn signal_unless_ended(&self, signal: Signal) {
+        // Not waited for yet, so its id is still its own.
+        let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
+    }
+
     /// What it wrote to stdout so far.
     pub(crate) fn out_so_far(&self) -> String {
         String::from_utf8_lossy(&self.out.bytes.lock().expect("no reader panics")).into_owned()
