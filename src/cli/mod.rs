@@ -23,7 +23,9 @@ mod words;
 
 pub use args::{Args, Global};
 pub use failure::Failure;
+pub use screen::say;
 
+use crate::client::Connect;
 use crate::report::ExitCode;
 use args::Command;
 use clap::Parser;
@@ -88,6 +90,11 @@ impl Args {
             Some(Command::Serve(serve)) => Role::Serve { detached: serve.detached },
             Some(_) => Role::Command,
         }
+    }
+
+    /// Gives how a front end of this kind connects: `tui`.
+    pub fn connect(&self, kind: &str) -> Result<Connect, Failure> {
+        Ok(Connect { config: self.config()?, kind: kind.into(), agent: None, start: true })
     }
 
     /// Gives the config file that was named, as a path that does not depend on the present directory.

@@ -60,9 +60,14 @@ impl Screen {
 
     /// Says something on stderr that even a quiet caller must know.
     pub(crate) fn insist(&self, text: &str) {
-        // When stderr cannot be written there is nowhere left to say so.
-        drop(io::stderr().write_all(format!("qd: {}\n", safe::lines(text.trim_end())).as_bytes()));
+        say(text);
     }
+}
+
+/// Says something on stderr, behind `qd: `.
+pub fn say(text: &str) {
+    // When stderr cannot be written there is nowhere left to say so.
+    drop(io::stderr().write_all(format!("qd: {}\n", safe::lines(text.trim_end())).as_bytes()));
 }
 
 /// Gives a value as JSON with a line end.
