@@ -3,17 +3,17 @@
 //! Invariant: nothing else ends the program, so every destructor runs.
 
 use quarterdeck::cli::{self, Failure, Role};
-use quarterdeck::config::{self, Sources, UiSettings};
+use quarterdeck::client::Connect;
+use quarterdeck::config::{self, Sources};
 use quarterdeck::daemon::{self, DaemonError, Listening};
+use quarterdeck::engine;
 use quarterdeck::paths::Paths;
 use quarterdeck::report;
 use quarterdeck::tui::{self, TuiError};
-use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::available_parallelism;
-use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
 fn main() -> ExitCode {
@@ -23,7 +23,8 @@ fn main() -> ExitCode {
     };
     let done = match args.role() {
         Role::Command => cli::run(&args),
-        Role::Tui => tui(&args),
+        Role::Tui { no_setup } => tui(&args, no_setup),
+        Role::Reap => reap(),
         Role::Serve { detached } => serve(&args, detached),
     };
     match done {
@@ -35,26 +36,22 @@ fn main() -> ExitCode {
     }
 }
 
-fn tui(args: &cli::Args) -> Result<u8, Failure> {
+fn tui(args: &cli::Args, no_setup: bool) -> Result<u8, Failure> {
     cli::terminal_needed(io::stdin().is_terminal(), io::stdout().is_terminal())?;
-    let connect = args.connect("tui")?;
-    let sources = Sources::from_env(connect.config.clone());
-    let paths = Paths::resolve(&sources.vars).map_err(|e| Failure::Internal(report::chain(&e)))?;
-    let (ui, keys) = look(&sources).unwrap_or_else(|problem| {
-        // A daemon that runs goes on with the config from before the mistake; a fresh one refuses it, and so the TUI.
-        cli::say(&problem);
-        Default::default()
-    });
-    let reload: tui::Reload = Arc::new(move || look(&sources));
+    let named = args.config()?;
+    let sources = Sources::from_env(named.clone());
+    let config = config::load(&sources).map_err(|e| Failure::Config(e.to_string()))?;
+    let paths = Paths::resolve(&sources.vars).ok();
+    let reload: tui::Reload = Arc::new(move || config::load(&sources).map(|c| (c.ui, c.keys)).map_err(|e| e.to_string()));
     let options = tui::Options {
-        connect,
-        settings: tui::Settings { ui, keys, reload: Some(reload) },
-        no_setup: false,
-        log: Some(paths.log_dir().join("qd.log")),
-        state_dir: Some(paths.state),
+        connect: Connect { config: named, kind: "tui".into(), agent: None, start: true },
+        settings: tui::Settings { ui: config.ui, keys: config.keys, reload: Some(reload) },
+        no_setup,
+        state_dir: paths.as_ref().map(|p| p.state.clone()),
+        log: paths.map(|p| p.log_dir().join("qd.log")),
     };
-    // The screen is drawn on this thread, and what arrives is taken on another.
-    let runtime = runtime(1)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|e| Failure::Internal(format!("failed to start: {e}")))?;
     let done = runtime.block_on(tui::run(options));
     runtime.shutdown_background();
     match done {
@@ -62,22 +59,18 @@ fn tui(args: &cli::Args) -> Result<u8, Failure> {
             cli::say(&farewell);
             Ok(0)
         }
-        Err(TuiError::NoTerminal(why)) => Err(Failure::usage(TuiError::NoTerminal(why).to_string())),
-        Err(TuiError::Client(error)) => Err(error.into()),
-        Err(TuiError::Signal { name, number }) => Err(Failure::Signal { name, number }),
-        Err(TuiError::Gone(_)) => Err(Failure::Signal { name: "SIGHUP", number: 1 }),
+        Err(TuiError::Client(error)) => Err(Failure::Client(error)),
+        Err(error @ TuiError::NoTerminal(_)) => Err(Failure::usage(error.to_string())),
+        // Said as a shell says it of a program that a signal ended; there is nothing to add.
+        Err(TuiError::Signal { number, .. }) => Ok(u8::try_from(128 + number).unwrap_or(1)),
+        // The terminal is gone: as SIGHUP, which may not have come, would have ended it.
+        Err(TuiError::Gone(_)) => Ok(129),
         Err(error) => Err(Failure::Internal(report::chain(&error))),
     }
 }
 
-/// Reads how the TUI looks and its keys.
-fn look(sources: &Sources) -> Result<(UiSettings, BTreeMap<String, Vec<String>>), String> {
-    config::load(sources).map(|config| (config.ui, config.keys)).map_err(|error| error.to_string())
-}
-
-fn runtime(workers: usize) -> Result<Runtime, Failure> {
-    let built = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
-    built.map_err(|e| Failure::Internal(format!("failed to start: {e}")))
+fn reap() -> Result<u8, Failure> {
+    engine::reap().map(|()| 0).map_err(|e| Failure::Internal(format!("the reaper failed: {e}")))
 }
 
 fn serve(args: &cli::Args, detached: bool) -> Result<u8, Failure> {
@@ -87,7 +80,8 @@ fn serve(args: &cli::Args, detached: bool) -> Result<u8, Failure> {
     }
     // Most of the daemon's work is waiting: more threads than this only move memory between processors.
     let workers = available_parallelism().map_or(2, |count| count.get().clamp(2, 4));
-    let runtime = runtime(workers)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+    let runtime = runtime.map_err(|e| Failure::Internal(format!("failed to start: {e}")))?;
     let done = runtime.block_on(async {
         let (ready, listening) = oneshot::channel();
         if !detached {

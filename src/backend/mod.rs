@@ -4,7 +4,10 @@
 //! It uses `shell::quote` and `shell::start` (how a shell is started on it) and nothing else of the shell text.
 
 pub mod absent;
+pub mod control;
 pub mod error;
+#[doc(hidden)]
+pub mod fake;
 pub mod local;
 pub mod open;
 pub mod ready;

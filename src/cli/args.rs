@@ -75,7 +75,7 @@ pub(crate) enum Color {
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Command {
     /// Open the terminal UI
-    Tui,
+    Tui(TuiArgs),
     /// Run a command on a backend
     Exec(Box<ExecArgs>),
     /// List commands that run
@@ -96,6 +96,17 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Stop the daemon
     Stop(StopArgs),
+    // What a daemon starts beside itself, to end its commands when it is killed.
+    #[command(hide = true)]
+    Reap,
+}
+
+/// Opens the terminal UI.
+#[derive(ClapArgs, Clone, Copy, Debug, Default)]
+pub(crate) struct TuiArgs {
+    /// Do not ask for the leader key at the first start
+    #[arg(long)]
+    pub(crate) no_setup: bool,
 }
 
 /// Lists processes.

@@ -31,14 +31,6 @@ pub enum Failure {
     /// Our stdout could not be written.
     #[error("failed to write to stdout: {0}")]
     Output(io::Error),
-    /// A signal ended us.
-    #[error("ended by {name}")]
-    Signal {
-        /// Its name.
-        name: &'static str,
-        /// Its number.
-        number: i32,
-    },
     /// A fault of our own.
     #[error("{0}")]
     Internal(String),
@@ -63,7 +55,6 @@ impl Failure {
             Self::Config(_) => Kind::Config,
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Kind::OutputClosed,
             Self::Output(_) | Self::Internal(_) => Kind::Fault,
-            Self::Signal { .. } => Kind::Interrupted,
             Self::Client(error) => match error {
                 ClientError::OtherConfig(_) | ClientError::BadConfig(_) => Kind::Config,
                 ClientError::NoDaemon => Kind::Refused,
@@ -81,10 +72,7 @@ impl Failure {
 
     /// Gives what `qd` exits with.
     pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Signal { number, .. } => code(128 + number),
-            other => code(other.kind().exit_code()),
-        }
+        code(self.kind().exit_code())
     }
 
     /// Gives the stable word for scripts.
@@ -95,7 +83,6 @@ impl Failure {
             Self::Config(_) => "config",
             Self::Output(_) => "output",
             Self::Internal(_) => "internal",
-            Self::Signal { .. } => "signal",
             Self::Client(error) => match error {
                 ClientError::OtherConfig(_) | ClientError::BadConfig(_) => "config",
                 ClientError::NoDaemon => "no_daemon",
@@ -164,7 +151,6 @@ mod tests {
             (Failure::Config("x".into()), 78),
             (Failure::Refused("x".into()), 1),
             (Failure::Internal("x".into()), 125),
-            (Failure::Signal { name: "SIGHUP", number: 1 }, 129),
             (Failure::Output(io::ErrorKind::BrokenPipe.into()), 141),
             (Failure::Output(io::ErrorKind::StorageFull.into()), 125),
             (ClientError::NoDaemon.into(), 1),

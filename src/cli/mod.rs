@@ -25,7 +25,6 @@ pub use args::{Args, Global};
 pub use failure::Failure;
 pub use screen::say;
 
-use crate::client::Connect;
 use crate::report::ExitCode;
 use args::Command;
 use clap::Parser;
@@ -39,7 +38,12 @@ use std::path::PathBuf;
 #[derive(Clone, Debug)]
 pub enum Role {
     /// The terminal UI.
-    Tui,
+    Tui {
+        /// Whether the question for the leader key at the first start is left out.
+        no_setup: bool,
+    },
+    /// The child of a daemon that ends its commands when it is killed.
+    Reap,
     /// The daemon.
     Serve {
         /// Whether a client starts it, and not a person.
@@ -86,15 +90,12 @@ impl Args {
     /// Gives the role that is asked for.
     pub fn role(&self) -> Role {
         match &self.command {
-            None | Some(Command::Tui) => Role::Tui,
+            None => Role::Tui { no_setup: false },
+            Some(Command::Tui(tui)) => Role::Tui { no_setup: tui.no_setup },
+            Some(Command::Reap) => Role::Reap,
             Some(Command::Serve(serve)) => Role::Serve { detached: serve.detached },
             Some(_) => Role::Command,
         }
-    }
-
-    /// Gives how a front end of this kind connects: `tui`.
-    pub fn connect(&self, kind: &str) -> Result<Connect, Failure> {
-        Ok(Connect { config: self.config()?, kind: kind.into(), agent: None, start: true })
     }
 
     /// Gives the config file that was named, as a path that does not depend on the present directory.
@@ -144,6 +145,6 @@ async fn dispatch(args: &Args, screen: &Screen) -> Result<u8, Failure> {
         Some(Command::Session(args)) => session::run(global, args, screen).await,
         Some(Command::Config(args)) => config::run(global, args, screen),
         Some(Command::Stop(args)) => stop::run(global, args, screen).await,
-        None | Some(Command::Tui | Command::Serve(_)) => Err(Failure::Internal("this role is not a command".into())),
+        None | Some(Command::Tui(_) | Command::Serve(_) | Command::Reap) => Err(Failure::Internal("this role is not a command".into())),
     }
 }

@@ -14,7 +14,7 @@ use super::service::Service;
 use super::signals::Signals;
 use super::{DaemonError, Listening, Options};
 use crate::config::{self, Config, Sources};
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Again, Engine, EngineError};
 use crate::logging;
 use crate::model::redact::Redactor;
 use crate::model::{DaemonInfo, Level};
@@ -66,7 +66,13 @@ async fn start(options: Options) -> Result<(), DaemonError> {
     // Without a log file the daemon serves all the same, and says so: a full disk must not take the work with it.
     let _log = logging::init(&paths, &sources.vars, &config.log_level, redactor).map_err(|error| notices.push(chain(&error))).ok();
     let life = Life { config, paths, sources, notices, signals, detached: options.detached, ready: options.ready };
-    life.run(Engine::start).await
+    life.run(|config, paths| Engine::start(config, paths, again())).await
+}
+
+/// How this program is started for its reaper; none when the system does not say where it is.
+fn again() -> Option<Again> {
+    let program = std::env::current_exe().ok()?;
+    Some(Again { program, reap: vec!["qd".into(), "reap".into()] })
 }
 
 /// All that a daemon starts from.

@@ -217,7 +217,7 @@ impl Log {
                 return Ok((from, bytes));
             }
             let inner = self.inner.clone();
-            let piece = tokio::task::spawn_blocking(move || inner.from_disk(at, left)).await.map_err(io::Error::other)??;
+            let piece = tokio::task::spawn_blocking(move || inner.read_disk(at, left)).await.map_err(io::Error::other)??;
             match piece {
                 Ok(more) => bytes.extend_from_slice(&more),
                 Err(until) if bytes.is_empty() => from = until,
@@ -337,6 +337,8 @@ impl Inner {
     fn settle(&self, state: &mut State) {
         if state.memory.total() > SHORT && state.lost == 0 {
             state.memory.release();
+        } else {
+            state.memory.shrink();
         }
         lock(&self.disk).close();
     }
@@ -346,7 +348,7 @@ impl Inner {
     }
 
     /// Reads a piece from disk, or tells where the next piece that is kept begins. Blocking.
-    fn from_disk(&self, offset: u64, max: usize) -> io::Result<Result<Vec<u8>, u64>> {
+    fn read_disk(&self, offset: u64, max: usize) -> io::Result<Result<Vec<u8>, u64>> {
         // Memory is looked at first, so what is before this is in the file or known as missing.
         let (written, in_memory) = {
             let state = lock(&self.state);

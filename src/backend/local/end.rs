@@ -1,13 +1,14 @@
 //! Ends all processes of a command: in order, politely first, and verified.
 //!
 //! Invariant: a signal goes through a handle that was opened before the process was looked at a second time, so it can never
-//! reach a process that took over the number of another.
+//! reach a process that took over the number of another. (Only where no more descriptors can be had it goes by number, right
+//! after a look: to end what took them all matters more.)
 
 use super::family::members;
 use super::procfs::{self, Proc};
 use crate::backend::{Family, Members};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -20,9 +21,12 @@ const STOP_ROUNDS: usize = 100;
 const KILL_ROUNDS: usize = 50;
 const KILL_PAUSE: Duration = Duration::from_millis(20);
 
-/// Processes that are held by handle.
+/// How often processes without a handle are looked at.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Processes that are held by handle, where one could be had.
 #[derive(Default)]
-struct Held(BTreeMap<u32, (Proc, OwnedFd)>);
+struct Held(BTreeMap<u32, (Proc, Option<OwnedFd>)>);
 
 /// Ends a command. Blocking: takes up to the grace and 1.3 s more.
 pub(super) fn end(family: &Family, grace: Duration) -> Members {
@@ -91,9 +95,13 @@ impl Held {
     }
 
     fn send(&self, signal: Signal, which: impl Fn(u32) -> bool) {
-        for (_, handle) in self.0.iter().filter(|(pid, _)| which(**pid)).map(|(_, held)| held) {
+        for (_, (proc, handle)) in self.0.iter().filter(|(pid, _)| which(**pid)) {
             // Fails when it is gone, which is what we want, or when it belongs to another user: the last look tells that.
-            let _ = pidfd_send_signal(handle, signal);
+            let _ = match (handle, Pid::from_raw(proc.pid.cast_signed())) {
+                (Some(handle), _) => pidfd_send_signal(handle, signal),
+                (None, Some(pid)) if is_still(proc) => kill_process(pid, signal),
+                (None, _) => Ok(()),
+            };
         }
     }
 
@@ -102,19 +110,29 @@ impl Held {
         loop {
             let mut watched: Vec<u32> = Vec::new();
             let mut fds: Vec<PollFd<'_>> = Vec::new();
+            let mut unheld: Vec<u32> = Vec::new();
             for (pid, (_, handle)) in self.0.iter().filter(|(pid, _)| which(**pid)) {
-                watched.push(*pid);
-                fds.push(PollFd::new(handle, PollFlags::IN));
+                match handle {
+                    Some(handle) => {
+                        watched.push(*pid);
+                        fds.push(PollFd::new(handle, PollFlags::IN));
+                    }
+                    None => unheld.push(*pid),
+                }
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if fds.is_empty() || left.is_zero() {
+            let mut left = deadline.saturating_duration_since(Instant::now());
+            if (fds.is_empty() && unheld.is_empty()) || left.is_zero() {
                 return;
+            }
+            if !unheld.is_empty() {
+                left = left.min(LOOK_PAUSE);
             }
             let timeout = Timespec { tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: left.subsec_nanos().into() };
             if poll(&mut fds, Some(&timeout)).is_err_and(|e| e != rustix::io::Errno::INTR) {
                 return;
             }
-            let ended: Vec<u32> = watched.iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty()).map(|(pid, _)| *pid).collect();
+            let mut ended: Vec<u32> = watched.iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty()).map(|(pid, _)| *pid).collect();
+            ended.extend(unheld.into_iter().filter(|pid| self.0.get(pid).is_none_or(|(proc, _)| !is_still(proc))));
             for pid in ended {
                 self.0.remove(&pid);
             }
@@ -122,9 +140,42 @@ impl Held {
     }
 }
 
-/// Opens a handle on a process, and makes sure that it is still that one.
-fn handle(proc: &Proc) -> Option<OwnedFd> {
-    let handle = pidfd_open(Pid::from_raw(proc.pid.cast_signed())?, PidfdFlags::empty()).ok()?;
-    procfs::stat(proc.pid).filter(|now| now.start == proc.start)?;
-    Some(handle)
+/// Opens a handle on a process, where one can be had. None when it is not that process any more.
+fn handle(proc: &Proc) -> Option<Option<OwnedFd>> {
+    let handle = match pidfd_open(Pid::from_raw(proc.pid.cast_signed())?, PidfdFlags::empty()) {
+        Ok(handle) => Some(handle),
+        Err(rustix::io::Errno::SRCH) => return None,
+        Err(_) => None,
+    };
+    is_still(proc).then_some(handle)
+}
+
+/// Whether the number still means this process, and it has not ended.
+fn is_still(proc: &Proc) -> bool {
+    procfs::stat(proc.pid).is_some_and(|now| now.start == proc.start && !now.gone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::local::tests::{alive, local, run};
+
+    #[tokio::test]
+    async fn without_descriptors_it_still_ends() {
+        let local = local();
+        let mut run = run(&local, "trap '' TERM; echo go; while :; do sleep 600; done").await;
+        run.line().await;
+        let family = run.family.clone();
+        let mut held = Held::default();
+        held.add(members(&family));
+        held.0.values_mut().for_each(|(_, handle)| *handle = None);
+        let done = tokio::task::spawn_blocking(move || {
+            held.send(Signal::KILL, |_| true);
+            held.wait(Instant::now() + Duration::from_secs(20), |_| true);
+            held.0.len()
+        });
+        assert_eq!(done.await.unwrap(), 0);
+        run.exit().await;
+        assert!(!alive(family.pid));
+    }
 }

@@ -6,14 +6,14 @@
 use super::children::{self, Known};
 use super::procfs::{self, Cookie, Proc};
 use crate::backend::Family;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Finds every living process of a command: its session, its group, its environment, its descent, and orphans that can only
 /// be its own. Blocking, about 1 ms for 100 processes.
 pub(super) fn members(family: &Family) -> BTreeMap<u32, Proc> {
     let known = children::known(family.pid, family.start_time);
-    if let Some(found) = nothing_left(known.as_ref()) {
-        return found;
+    if known.as_ref().is_some_and(nothing_left) {
+        return BTreeMap::new();
     }
     let table: BTreeMap<u32, Proc> = procfs::table().into_iter().map(|p| (p.pid, p)).collect();
     let began = family.start_time.or_else(|| known.as_ref().map(|k| k.start)).unwrap_or(0);
@@ -23,27 +23,33 @@ pub(super) fn members(family: &Family) -> BTreeMap<u32, Proc> {
     found
 }
 
-/// The ordinary end of a command, without reading the whole process table: its shell is gone and no orphan came to us, so
-/// nothing can be left.
-fn nothing_left(known: Option<&Known>) -> Option<BTreeMap<u32, Proc>> {
-    if !children::is_subreaper() || known?.ended.is_none() {
-        return None;
+/// The ordinary end of a command, without reading the whole process table: its shell is gone, and no orphan came to us that may
+/// be of this command or descend from it.
+fn nothing_left(known: &Known) -> bool {
+    if !children::is_subreaper() || known.ended.is_none() {
+        return false;
     }
-    let own: BTreeSet<u32> = children::alive();
+    let Some(came) = procfs::children() else { return false };
+    let own = children::alive();
     let session = procfs::own_session();
-    let orphan = |pid: &u32| !own.contains(pid) && procfs::stat(*pid).is_some_and(|p| !p.gone() && p.session != session);
-    (!procfs::children()?.iter().any(orphan)).then(BTreeMap::new)
+    let suspect = |p: &Proc| {
+        let others = p.session != known.pid && children::known(p.session, None).is_some();
+        !p.gone() && p.session != session && p.start >= known.start && !others
+    };
+    !came.iter().filter(|pid| !own.contains(pid)).filter_map(|pid| procfs::stat(*pid)).any(|p| suspect(&p))
 }
 
 /// What is in the shell's session or group, or carries the cookie. Nothing that began before the shell can belong to it.
 fn close_kin(family: &Family, began: u64, table: &BTreeMap<u32, Proc>) -> BTreeMap<u32, Proc> {
     let me = std::process::id();
+    // A number that somebody else has now is no longer anybody's session or group.
+    let recycled = family.start_time.is_some_and(|start| table.get(&family.pid).is_some_and(|p| p.start != start));
     let mut found = BTreeMap::new();
     for p in table.values() {
         if p.pid == me || p.start < began {
             continue;
         }
-        let kin = p.pid == family.pid || p.session == family.pid || p.group == family.pid;
+        let kin = !recycled && (p.pid == family.pid || p.session == family.pid || p.group == family.pid);
         if kin || procfs::cookie(p.pid, &family.cookie) == Cookie::Ours {
             found.insert(p.pid, *p);
         }

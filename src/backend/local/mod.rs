@@ -8,12 +8,15 @@ mod end;
 mod family;
 mod login;
 mod procfs;
+pub mod reaper;
 mod spawn;
+mod streams;
 mod survivors;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use children::become_subreaper;
+pub use reaper::Reaper;
 
 use super::ready::{self, Came};
 use super::{
@@ -27,9 +30,10 @@ use nix::errno::Errno;
 use std::ffi::CString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
+use streams::{Room, Stdin, Stdout};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::{oneshot, watch};
@@ -39,10 +43,6 @@ pub type ClientEnv = Arc<RwLock<Vec<(String, String)>>>;
 
 /// Size of the pipe that a command's output comes through: large, so that a fast writer seldom waits for us.
 const PIPE_BYTES: usize = 1 << 20;
-/// Shells that may have such a pipe at once: the kernel gives each account 64 MiB of pipes, then only two pages for each new
-/// one, the user's own too.
-const LARGE_PIPES: usize = 16;
-
 /// This machine.
 pub struct Local {
     about: About,
@@ -51,6 +51,7 @@ pub struct Local {
     client_env: ClientEnv,
     programs: Mutex<Programs>,
     large_pipes: Arc<AtomicUsize>,
+    reaper: Option<Reaper>,
 }
 
 /// The shells found, so that a start does not search the PATH again.
@@ -67,7 +68,14 @@ impl Local {
         let (sender, link) = watch::channel(up);
         let capabilities = Capabilities { pty: false, separate_streams: true, verified_kill: true, same_files: true };
         let about = About { name: "local".into(), kind: BackendKind::Local, address: String::new(), capabilities, link };
-        Self { about, _link: sender, client_env, programs: Mutex::default(), large_pipes: Arc::default() }
+        Self { about, _link: sender, client_env, programs: Mutex::default(), large_pipes: Arc::default(), reaper: None }
+    }
+
+    /// Has every shell noted with the reaper while it runs, so that none outlives a killed daemon.
+    #[must_use]
+    pub fn with_reaper(mut self, reaper: Reaper) -> Self {
+        self.reaper = Some(reaper);
+        self
     }
 
     /// Finds the shell to start and its kind.
@@ -119,19 +127,23 @@ impl Local {
         let internal = |e: io::Error| BackendError::new(ErrorKind::Internal, format!("a pipe of a local shell failed: {e}"));
         let known = spawned.child.known.clone();
         let mut unborn = Unborn { pidfd: Some(known.pidfd.clone()) };
-        let mut exit = watch_exit(spawned.child);
+        if let Some(reaper) = &self.reaper {
+            reaper.watch(&Family { pid: known.pid, start_time: Some(known.start), cookie: String::new() });
+        }
+        let mut exit = watch_exit(spawned.child, self.reaper.clone());
         let room = Room::take(&self.large_pipes);
         if room.is_some() {
             // Refused when the account has too many large pipes already: then the pipe stays as it is.
             let _ = rustix::pipe::fcntl_setpipe_size(&spawned.stdout, PIPE_BYTES);
         }
-        let stdin = pipe::Sender::from_owned_fd(spawned.stdin).map_err(internal)?;
-        let mut stdout = Stdout { pipe: pipe::Receiver::from_owned_fd(spawned.stdout).map_err(internal)?, _room: room };
+        let stdin = Stdin::new(pipe::Sender::from_owned_fd(spawned.stdin).map_err(internal)?);
+        let mut stdout = Stdout::new(pipe::Receiver::from_owned_fd(spawned.stdout).map_err(internal)?, room);
         let mut stderr = pipe::Receiver::from_owned_fd(spawned.stderr).map_err(internal)?;
         let came = ready::wait(&start.nonce, start.timeout, &mut stdout, &mut stderr, &mut exit).await;
         let Came { line, noise, early } = came.map_err(|why| why.into_error("local"))?;
         unborn.pidfd = None;
-        let ready = Ready { pid: line.pid, boot_id: line.boot_id, kind: line.kind, version: line.version, start_time: Some(known.start) };
+        // Its own word for it differs where the program is a wrapper that forks; session and group are those of our child.
+        let ready = Ready { pid: known.pid, boot_id: line.boot_id, kind: line.kind, version: line.version, start_time: Some(known.start) };
         let stderr: Box<dyn tokio::io::AsyncRead + Send + Unpin> =
             if early.is_empty() { Box::new(stderr) } else { Box::new(io::Cursor::new(early).chain(stderr)) };
         Ok(Shell { ready, noise, stdin: Box::new(stdin), stdout: Box::new(stdout), stderr, exit })
@@ -214,14 +226,18 @@ fn refused(program: &Path, error: &io::Error) -> BackendError {
 }
 
 /// Waits for the end of a child in a task of its own, so that it is collected whoever still holds the handle.
-fn watch_exit(child: children::Own) -> BoxFuture<'static, Exit> {
+fn watch_exit(child: children::Own, reaper: Option<Reaper>) -> BoxFuture<'static, Exit> {
     let (tell, told) = oneshot::channel();
+    let pid = child.known.pid;
     tokio::spawn(async move {
         let exit = match child.wait().await {
             Ok(children::Status::Code(code)) => Exit::Code(code),
             Ok(children::Status::Signal(number)) => Exit::Signal(signal_name(number)),
             Err(e) => Exit::Lost(BackendError::new(ErrorKind::Internal, format!("the shell's end could not be read: {e}"))),
         };
+        if let Some(reaper) = reaper {
+            reaper.forget(pid);
+        }
         // Nobody may be left to hear it.
         let _ = tell.send(exit);
     });
@@ -246,37 +262,5 @@ impl Drop for Unborn {
             // Fails when it has ended already.
             let _ = rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL);
         }
-    }
-}
-
-/// One of the places for large pipes.
-struct Room(Arc<AtomicUsize>);
-
-impl Room {
-    fn take(count: &Arc<AtomicUsize>) -> Option<Self> {
-        let free = |n: usize| (n < LARGE_PIPES).then_some(n + 1);
-        count.fetch_update(Ordering::AcqRel, Ordering::Acquire, free).ok().map(|_| Self(count.clone()))
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// A shell's stdout; gives its place for a large pipe back when it is closed.
-struct Stdout {
-    pipe: pipe::Receiver,
-    _room: Option<Room>,
-}
-
-impl tokio::io::AsyncRead for Stdout {
-    fn poll_read(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-        buf: &mut tokio::io::ReadBuf<'_>,
-    ) -> std::task::Poll<io::Result<()>> {
-        std::pin::Pin::new(&mut self.pipe).poll_read(cx, buf)
     }
 }

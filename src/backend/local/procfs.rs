@@ -100,8 +100,12 @@ pub(super) enum Cookie {
     None,
 }
 
-/// Looks for a cookie (`NAME=value`) in the environment that a process began with.
+/// Looks for a cookie (`NAME=value`; empty: none) in the environment that a process began with.
 pub(super) fn cookie(pid: u32, cookie: &str) -> Cookie {
+    // The end of every environment looks like an empty entry.
+    if cookie.is_empty() {
+        return Cookie::None;
+    }
     let Ok(environ) = std::fs::read(format!("/proc/{pid}/environ")) else { return Cookie::None };
     let name = cookie.split_inclusive('=').next().unwrap_or(cookie).as_bytes();
     let mut found = Cookie::None;
@@ -116,11 +120,16 @@ pub(super) fn cookie(pid: u32, cookie: &str) -> Cookie {
     found
 }
 
-/// The pipes and sockets that a process holds. None while it is on its way out, or when it may not be looked at.
+/// The pipes and sockets that a process holds. None while it is on its way out; nothing when it may not be looked at.
 pub(super) fn ends(pid: u32) -> Option<Vec<End>> {
     let mut found = Vec::new();
     let mut any = false;
-    for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten() {
+    let entries = match std::fs::read_dir(format!("/proc/{pid}/fd")) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => return Some(found),
+        Err(_) => return None,
+    };
+    for entry in entries.flatten() {
         any = true;
         let name = entry.file_name();
         let Some(fd) = name.to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };

@@ -9,32 +9,31 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const CAP: Duration = Duration::from_secs(20);
 
-fn local() -> Local {
+pub(in crate::backend) fn local() -> Local {
     become_subreaper().expect("subreaper");
     Local::new(ClientEnv::default())
 }
 
-fn nonce() -> String {
+pub(in crate::backend) fn nonce() -> String {
     uuid::Uuid::new_v4().simple().to_string()[..16].to_owned()
 }
 
-fn start() -> Start {
+pub(in crate::backend) fn start() -> Start {
     Start { nonce: nonce(), shell: ShellChoice::Auto, environment: Environment::Empty, timeout: CAP }
 }
 
 /// A command that runs.
-struct Running {
-    shell: Shell,
-    family: Family,
+pub(in crate::backend) struct Running {
+    pub(in crate::backend) shell: Shell,
+    pub(in crate::backend) family: Family,
 }
 
 /// Starts a command with its cookie and an empty stdin.
-async fn run(local: &Local, command: &str) -> Running {
+pub(in crate::backend) async fn run(local: &Local, command: &str) -> Running {
     let mut shell = local.start(start()).await.expect("ready");
     let cookie = format!("QD_PROCESS={}", nonce());
-    let set_up = format!("exec 0</dev/null; PATH={}; export {cookie}", std::env::var("PATH").unwrap());
-    let line = "eval \"$BASH_EXECUTION_STRING\"";
-    let text = format!("{} {} {}\n{set_up}{line}{command}", set_up.len(), line.len(), command.len());
+    let set_up = format!("exec 3<&0 0</dev/null; PATH={}; export {cookie}", std::env::var("PATH").unwrap());
+    let text = format!("{} {}\n{set_up}{command}", set_up.len(), command.len());
     shell.stdin.write_all(text.as_bytes()).await.expect("script sent");
     let family = Family { pid: shell.ready.pid, start_time: shell.ready.start_time, cookie };
     Running { shell, family }
@@ -42,7 +41,7 @@ async fn run(local: &Local, command: &str) -> Running {
 
 impl Running {
     /// Reads stdout until a line ends.
-    async fn line(&mut self) -> String {
+    pub(in crate::backend) async fn line(&mut self) -> String {
         let mut line = Vec::new();
         let read = async {
             while !line.ends_with(b"\n") {
@@ -53,7 +52,7 @@ impl Running {
         String::from_utf8(line).unwrap().trim().to_owned()
     }
 
-    async fn exit(&mut self) -> Exit {
+    pub(in crate::backend) async fn exit(&mut self) -> Exit {
         tokio::time::timeout(CAP, &mut self.shell.exit).await.expect("ended in time")
     }
 
@@ -72,18 +71,18 @@ impl Running {
     }
 }
 
-fn alive(pid: u32) -> bool {
+pub(in crate::backend) fn alive(pid: u32) -> bool {
     procfs::stat(pid).is_some_and(|p| !p.gone())
 }
 
-fn pids(line: &str) -> Vec<u32> {
+pub(in crate::backend) fn pids(line: &str) -> Vec<u32> {
     line.split_whitespace().map(|w| w.parse().expect("a pid")).collect()
 }
 
 #[tokio::test]
 async fn a_shell_starts_clean_and_says_how_it_ended() {
     let local = local();
-    let mut run = run(&local, "echo out; echo err >&2; env; ls /proc/self/fd; ps -o sid=,pgid= -p $$; exit 7").await;
+    let mut run = run(&local, "exec 3<&-; echo out; echo err >&2; env; ls /proc/self/fd; ps -o sid=,pgid= -p $$; exit 7").await;
     assert_eq!(run.shell.ready.kind, "bash");
     assert!(run.shell.noise.is_empty());
     let out = run.rest().await;
@@ -132,6 +131,13 @@ fn with_bash(script: &str) -> (Local, tempfile::TempDir) {
     (local, dir)
 }
 
+/// A machine whose sh is this program; none when it is not here.
+pub(in crate::backend) fn with_sh(program: &str) -> Option<Local> {
+    let local = local();
+    local.programs.lock().unwrap().sh = Some(login::find(program)?);
+    Some(local)
+}
+
 #[tokio::test]
 async fn a_start_that_takes_too_long_leaves_nothing() {
     let (local, dir) = with_bash("#!/bin/sh\nPATH=/usr/bin:/bin; echo $$ >\"${0%/*}/pid\"; echo waiting >&2; exec sleep 600");
@@ -142,6 +148,56 @@ async fn a_start_that_takes_too_long_leaves_nothing() {
     assert!(error.message.contains("it said: waiting"), "{error}");
     let pid: u32 = std::fs::read_to_string(dir.path().join("pid")).unwrap().trim().parse().unwrap();
     tokio::time::timeout(CAP, gone(pid)).await.expect("killed");
+}
+
+#[tokio::test]
+async fn a_start_that_is_given_up_leaves_nothing() {
+    let (local, dir) =
+        with_bash("#!/bin/sh\nPATH=/usr/bin:/bin; echo $$ >\"${0%/*}/new\"; mv \"${0%/*}/new\" \"${0%/*}/pid\"; exec sleep 600");
+    let file = dir.path().join("pid");
+    let started = async {
+        while !file.exists() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::select! {
+        _ = local.start(start()) => panic!("it cannot be ready"),
+        () = started => {}
+    }
+    let pid: u32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+    tokio::time::timeout(CAP, gone(pid)).await.expect("killed");
+}
+
+#[tokio::test]
+async fn many_starts_at_once_come_up() {
+    let local = local();
+    let shells = futures::future::join_all((0..40).map(|_| local.start(start()))).await;
+    let pids: std::collections::BTreeSet<u32> = shells.iter().map(|s| s.as_ref().unwrap().ready.pid).collect();
+    assert_eq!(pids.len(), 40);
+    for shell in shells {
+        let mut shell = shell.unwrap();
+        shell.stdin.shutdown().await.unwrap();
+        assert!(matches!(tokio::time::timeout(CAP, shell.exit).await.unwrap(), Exit::Code(0)));
+    }
+}
+
+#[tokio::test]
+async fn what_an_earlier_command_left_is_not_of_the_next() {
+    let local = local();
+    let mut first = run(&local, "sleep 600 & (env -i setsid sleep 600 &) ; echo $!").await;
+    first.line().await;
+    first.exit().await;
+    assert_eq!(first.survivors(&local).await.alive.len(), 2);
+    let mut second = run(&local, "sleep 600 >/dev/null & echo $!").await;
+    let child = pids(&second.line().await);
+    second.exit().await;
+    assert_eq!(second.survivors(&local).await.alive, child);
+    let mut third = run(&local, "true").await;
+    third.exit().await;
+    assert_eq!(third.survivors(&local).await, Members::default());
+    for run in [&first, &second] {
+        assert!(run.end(&local, Duration::ZERO).await.verified);
+    }
 }
 
 #[tokio::test]
@@ -157,7 +213,7 @@ async fn a_shell_that_ends_before_it_is_ready_says_why() {
 }
 
 /// Waits for the end of a process that is a child of this one.
-async fn gone(pid: u32) {
+pub(in crate::backend) async fn gone(pid: u32) {
     let mut ended = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::child()).unwrap();
     while alive(pid) {
         // The signal may have come before this began to listen.
@@ -170,7 +226,7 @@ async fn the_login_environment_is_the_accounts() {
     let env: ClientEnv = Arc::new(RwLock::new(vec![("SSH_AUTH_SOCK".into(), "/agent".into())]));
     let local = Local::new(env);
     let mut shell = local.start(Start { environment: Environment::Login, ..start() }).await.unwrap();
-    shell.stdin.write_all(b"0 4 0\nset|").await.unwrap();
+    shell.stdin.write_all(b"9 0\n").await.unwrap();
     drop(shell.stdin);
     let environ = std::fs::read(format!("/proc/{}/environ", shell.ready.pid)).unwrap();
     let text = String::from_utf8_lossy(&environ).into_owned();

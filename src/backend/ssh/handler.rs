@@ -1,7 +1,7 @@
 //! What russh calls when something arrives.
 //!
-//! Invariant: no call waits for anybody but the disk of known_hosts during the handshake: output goes into spools that never
-//! block, so one channel that nobody reads cannot stop the session. When the session ends, for whatever reason, the link is
+//! Invariant: no call waits for long: output goes into spools that take it at once, and a reader that is behind is waited for
+//! 2 ms a packet at most, so one channel that nobody reads cannot stop the session. When the session ends, for whatever reason, the link is
 //! told as lost.
 
 use super::known_hosts::Known;
@@ -43,6 +43,15 @@ impl Events {
     }
 }
 
+impl Events {
+    /// Hands output to its channel, and slows the sender down a little when its reader is behind.
+    async fn output(&self, channel: ChannelId, stderr: bool, data: &[u8]) {
+        if let Some((spool, patience)) = self.link.with(channel, |sink| sink.data(stderr, data)).flatten() {
+            spool.pace(data.len(), patience).await;
+        }
+    }
+}
+
 impl Drop for Events {
     fn drop(&mut self) {
         // The session is gone; if nobody said why, this is the last chance.
@@ -65,13 +74,13 @@ impl Handler for Events {
     }
 
     async fn data(&mut self, channel: ChannelId, data: &[u8], _session: &mut Session) -> Result<(), Ended> {
-        self.link.with(channel, |sink| sink.data(false, data));
+        self.output(channel, false, data).await;
         Ok(())
     }
 
     async fn extended_data(&mut self, channel: ChannelId, ext: u32, data: &[u8], _session: &mut Session) -> Result<(), Ended> {
         if ext == 1 {
-            self.link.with(channel, |sink| sink.data(true, data));
+            self.output(channel, true, data).await;
         }
         Ok(())
     }

@@ -96,11 +96,9 @@ impl LinkState {
     }
 
     /// Does something with a channel's sink, when it is still there.
-    pub(super) fn with(&self, channel: ChannelId, act: impl FnOnce(&Sink)) {
+    pub(super) fn with<T>(&self, channel: ChannelId, act: impl FnOnce(&Sink) -> T) -> Option<T> {
         let sink = self.lock().sinks.get(&channel).cloned();
-        if let Some(sink) = sink {
-            act(&sink);
-        }
+        sink.map(|sink| act(&sink))
     }
 
     /// Keeps what the server says before the login.

@@ -1,11 +1,12 @@
 //! Where the session puts what arrives for one channel: its two streams and how it stands.
 //!
-//! Invariant: nothing here waits, because it runs inside the session; and once the link is lost every waiter learns of it.
+//! Invariant: nothing here waits, because it runs inside the session; once the link is lost every waiter learns of it.
 
 use super::slots::Slot;
 use super::spool::Spool;
 use crate::backend::{BackendError, Exit};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -50,9 +51,10 @@ impl Sink {
         self.status.subscribe()
     }
 
-    /// Takes output.
-    pub(super) fn data(&self, stderr: bool, data: &[u8]) {
-        if stderr { self.stderr.push(data) } else { self.stdout.push(data) }
+    /// Takes output. When its reader is behind, gives the spool to wait for and how long.
+    pub(super) fn data(&self, stderr: bool, data: &[u8]) -> Option<(Arc<Spool>, Duration)> {
+        let spool = if stderr { &self.stderr } else { &self.stdout };
+        spool.push(data).map(|patience| (spool.clone(), patience))
     }
 
     /// The server answered the request to run the command.

@@ -1,8 +1,10 @@
-//! The bytes of one stream of a channel between the session, which must never wait, and their reader, which may be slow.
+//! The bytes of one stream of a channel between the session, which must not wait for one reader, and that reader.
 //!
-//! Invariant: `push` never waits and never fails. Up to 4 MiB stay in memory, what comes on top goes to an unlinked file; when
-//! that cannot keep up either, the rest of this one stream is counted and the reader is told at its end. No reader, however
-//! slow, stops another channel.
+//! Invariant: `push` never waits and never fails. russh gives a channel new room before its output is taken, so nothing but the
+//! session itself can slow a sender down: `pace` makes it wait for a reader that is behind, but 2 ms a packet at most, so
+//! that the other channels hardly feel it. A reader that takes 16 MB/s is never behind. For one that does not, 4 MiB stay in
+//! memory and the rest goes to an unlinked file of 1 GiB; beyond that the rest of this one stream is counted and the reader is
+//! told at its end.
 
 use super::spill::Spill;
 use std::collections::VecDeque;
@@ -10,13 +12,18 @@ use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::Notify;
 
 /// Bytes kept in memory before a file is used.
 pub(super) const IN_MEMORY: usize = 4 << 20;
 /// Bytes that may wait in memory for the file.
-const ON_THE_WAY: usize = 16 << 20;
+const ON_THE_WAY: usize = 64 << 20;
+/// How long the session waits for a reader that is behind, for each packet.
+const PATIENCE: Duration = Duration::from_millis(2);
+/// The same when the disk is behind too and output would soon be lost.
+const LAST_PATIENCE: Duration = Duration::from_millis(50);
 /// Size of one piece.
 const PIECE: usize = 256 << 10;
 
@@ -98,6 +105,8 @@ pub(super) struct Inner {
     /// Bytes that could not be kept, with the reason.
     pub(super) lost: Option<(u64, String)>,
     pub(super) reader_gone: bool,
+    /// All bytes that the reader has taken.
+    consumed: u64,
     waker: Option<Waker>,
 }
 
@@ -115,6 +124,8 @@ pub(super) struct Spool {
     inner: Mutex<Inner>,
     /// Told when there is something to move between memory and file.
     pub(super) moved: Notify,
+    /// Told when the reader has taken something.
+    taken: Notify,
     runtime: tokio::runtime::Handle,
 }
 
@@ -129,9 +140,11 @@ impl Spool {
                 ended: false,
                 lost: None,
                 reader_gone: false,
+                consumed: 0,
                 waker: None,
             }),
             moved: Notify::new(),
+            taken: Notify::new(),
             runtime: runtime.clone(),
         })
     }
@@ -141,12 +154,17 @@ impl Spool {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds bytes. Never waits.
-    pub(super) fn push(self: &Arc<Self>, data: &[u8]) {
+    /// Adds bytes. Never waits. Tells how long the sender should at most wait for the reader, who is behind.
+    pub(super) fn push(self: &Arc<Self>, data: &[u8]) -> Option<Duration> {
         let mut inner = self.lock();
         if inner.reader_gone || inner.ended || data.is_empty() {
-            return;
+            return None;
         }
+        let patience = match inner.back.len {
+            waiting if waiting > ON_THE_WAY / 2 => Some(LAST_PATIENCE),
+            _ if inner.spill.is_some() || inner.front.len > IN_MEMORY / 2 => Some(PATIENCE),
+            _ => None,
+        };
         if let Some((lost, _)) = &mut inner.lost {
             *lost += data.len() as u64;
         } else if inner.spill.is_none() && inner.front.len + data.len() <= IN_MEMORY {
@@ -166,6 +184,26 @@ impl Spool {
         } else {
             inner.lost = Some((data.len() as u64, "the disk here did not keep up".to_owned()));
         }
+        patience
+    }
+
+    /// Waits until the reader has taken `len` more bytes or is not behind any more, `patience` at most.
+    pub(super) async fn pace(&self, len: usize, patience: Duration) {
+        let goal = self.lock().consumed + len as u64;
+        let caught_up = async {
+            loop {
+                let taken = self.taken.notified();
+                {
+                    let inner = self.lock();
+                    if inner.reader_gone || inner.consumed >= goal || (inner.spill.is_none() && inner.front.len <= IN_MEMORY / 2) {
+                        return;
+                    }
+                }
+                taken.await;
+            }
+        };
+        // Late is no failure: the bytes are kept all the same.
+        let _ = tokio::time::timeout(patience, caught_up).await;
     }
 
     /// Says that no more bytes will come.
@@ -199,9 +237,15 @@ impl AsyncRead for SpoolReader {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut inner = self.spool.lock();
         if inner.front.len > 0 {
+            let before = buf.filled().len();
+            let behind = inner.spill.is_some() || inner.front.len > IN_MEMORY / 4;
             inner.front.take(buf);
+            inner.consumed += (buf.filled().len() - before) as u64;
             let low = inner.spill.is_some() && inner.front.len < IN_MEMORY / 2;
             drop(inner);
+            if behind {
+                self.spool.taken.notify_one();
+            }
             if low {
                 self.spool.moved.notify_one();
             }
@@ -230,5 +274,6 @@ impl Drop for SpoolReader {
         inner.back = Pieces::default();
         drop(inner);
         self.spool.moved.notify_one();
+        self.spool.taken.notify_one();
     }
 }

@@ -136,13 +136,17 @@ impl Memory {
     /// Lets go of everything that is on disk, and of the spare blocks: for a log that has ended.
     pub(super) fn release(&mut self) {
         self.done(self.written, 0);
-        self.spares = Vec::new();
         if self.written == self.total() {
             self.open_start = self.total();
             self.open = Vec::new();
-        } else {
-            self.open.shrink_to_fit();
         }
+        self.shrink();
+    }
+
+    /// Gives back what holds no bytes.
+    pub(super) fn shrink(&mut self) {
+        self.spares = Vec::new();
+        self.open.shrink_to_fit();
     }
 
     /// Copies at most `max` bytes from an offset on. None when they are not here any more.

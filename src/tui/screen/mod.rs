@@ -10,8 +10,8 @@
 mod line;
 mod perform;
 
-pub(super) use line::{Line, Pen};
 use line::{Cell, Row};
+pub(super) use line::{Line, Pen};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 

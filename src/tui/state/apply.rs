@@ -7,7 +7,9 @@ use super::completion::{Answer, answer};
 use super::overlay::Overlay;
 use super::pane::Pane;
 use super::{Link, State};
-use crate::model::{Chunk, Event, ExecResult, Level, Millis, Outcome, Overview, ProcessId, ProcessInfo, ProcessState, SessionInfo, Who, WhoKind};
+use crate::model::{
+    Chunk, Event, ExecResult, Level, Millis, Outcome, Overview, ProcessId, ProcessInfo, ProcessState, SessionInfo, Who, WhoKind,
+};
 use std::collections::HashSet;
 
 /// Commands kept in one pane.

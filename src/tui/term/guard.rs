@@ -17,8 +17,7 @@ const ENTER: &str = "\x1b[?1049h\x1b[?2004h\x1b[?25l\x1b[0m\x1b[2J\x1b[H";
 /// Button motion and its extended coordinates.
 const MOUSE: &str = "\x1b[?1002h\x1b[?1006h";
 /// A synchronized update that was cut is ended first; all reporting off; style and cursor as they were.
-const RESTORE: &str =
-    "\x1b[?2026l\x1b[?1006l\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?25h\x1b[?1049l";
+const RESTORE: &str = "\x1b[?2026l\x1b[?1006l\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?25h\x1b[?1049l";
 /// How long a terminal that does not read may hold up the restoring.
 const RESTORE_WAIT_MS: i64 = 500;
 
@@ -179,7 +178,10 @@ mod tests {
         assert_eq!(guard.write(b"late").unwrap(), 4, "what comes late is dropped");
         assert_eq!(read(&mut far), RESTORE);
         let after = tcgetattr(&probe).unwrap();
-        assert_eq!((after.local_modes, after.input_modes, after.output_modes), (before.local_modes, before.input_modes, before.output_modes));
+        assert_eq!(
+            (after.local_modes, after.input_modes, after.output_modes),
+            (before.local_modes, before.input_modes, before.output_modes)
+        );
         guard.enter().unwrap();
         assert!(read(&mut far).starts_with(ENTER));
         drop(guard);

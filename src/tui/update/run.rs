@@ -131,7 +131,11 @@ impl State {
             None => {
                 if let Some(pane) = self.pane_mut() {
                     let stdin = pane.stdin.take().is_some();
-                    pane.note = Some(if stdin { "the line is for the session again".to_owned() } else { "no command of yours runs here".to_owned() });
+                    pane.note = Some(if stdin {
+                        "the line is for the session again".to_owned()
+                    } else {
+                        "no command of yours runs here".to_owned()
+                    });
                 }
                 Vec::new()
             }
