@@ -10,9 +10,9 @@ use super::input::decode::{Decoder, Input};
 use super::input::key::Key;
 use super::input::keymap::Keymap;
 use super::link::{Dial, Report, wall_clock};
+use super::state::State;
 use super::state::apply::Msg;
 use super::state::overlay::Overlay;
-use super::state::State;
 use super::store;
 use super::term::paint::Painter;
 use super::view;
@@ -130,6 +130,9 @@ impl<L: Dial> App<L> {
             Report::Msg(msg) => {
                 if matches!(msg, Msg::Lost { .. }) {
                     self.hands.lost();
+                }
+                if let Msg::Ended { process: Some(id), .. } = &msg {
+                    self.hands.ended(id);
                 }
                 let opened = match &msg {
                     Msg::Started { process } if process.reads_stdin => Some(process.id.clone()),
@@ -321,10 +324,7 @@ impl<L: Dial> App<L> {
             pid => format!("left; the daemon (process {pid}) goes on{more}; `qd` comes back to it"),
         }
     }
-
-    /// Tells whether typing goes to the input line, for tests.
-    #[cfg(test)]
-    pub(super) fn types(&self) -> bool {
-        self.state.mood == super::state::Mood::Input
-    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -123,7 +123,11 @@ pub(super) fn block_rows<'a>(
         up.push(RowId::Foot(i as u16), || Kind::Said(tone, text));
     }
     let output = width.saturating_sub(2).max(2);
-    if open { open_output(block, output, &mut up) } else { folded_output(block, output, &mut up) }
+    if open {
+        open_output(block, output, &mut up)
+    } else {
+        folded_output(block, output, &mut up)
+    }
     if block.open == Some(true) {
         for (i, line) in block.info.command.lines().skip(1).take(COMMAND_ROWS).enumerate().collect::<Vec<_>>().into_iter().rev() {
             up.push(RowId::Head(i as u16 + 1), || Kind::Command(clean(line)));

@@ -147,7 +147,12 @@ fn make<L: Dial>(options: &Options, size: (u16, u16), tell: mpsc::Sender<Report<
     };
     let (keymap, more) = Keymap::new(leader, &options.settings.keys);
     problems.extend(more);
-    let outer = [("TMUX", "tmux", Key::ctrl('b')), ("STY", "screen", Key::ctrl('a')), ("ZELLIJ", "zellij", Key::ctrl('g')), ("HERDR_ENV", "herdr", Key::ctrl('b'))];
+    let outer = [
+        ("TMUX", "tmux", Key::ctrl('b')),
+        ("STY", "screen", Key::ctrl('a')),
+        ("ZELLIJ", "zellij", Key::ctrl('g')),
+        ("HERDR_ENV", "herdr", Key::ctrl('b')),
+    ];
     let facts = Facts {
         fleet: ui.fleet.clone(),
         home: env("HOME").filter(|h| h.len() > 1),
@@ -197,10 +202,10 @@ async fn turn<L: Dial>(
     frames: &mut Frames,
 ) -> Result<(), TuiError> {
     loop {
-        if frames.is_free() {
-            if let Some(frame) = app.frame() {
-                frames.send(frame);
-            }
+        if frames.is_free()
+            && let Some(frame) = app.frame()
+        {
+            frames.send(frame);
         }
         let wake = app.next_wake(frames.is_free());
         let timer = async {

@@ -1,8 +1,8 @@
 //! States and values for tests.
 
+use super::effect::Effect;
 use super::input::decode::Decoder;
 use super::input::keymap::{DEFAULT_LEADER, Keymap};
-use super::effect::Effect;
 use super::state::apply::Msg;
 use super::state::{Facts, State};
 use super::theme::{Look, Theme};
@@ -36,7 +36,13 @@ pub(super) fn overview() -> Overview {
     day.health.reason = Some("the key was refused".to_owned());
     day.health.fix = Some("put a key that it accepts under key:".to_owned());
     Overview {
-        daemon: DaemonInfo { pid: 42, version: "0.1.0".to_owned(), state_dir: "/state".to_owned(), host: "lap".to_owned(), ..DaemonInfo::default() },
+        daemon: DaemonInfo {
+            pid: 42,
+            version: "0.1.0".to_owned(),
+            state_dir: "/state".to_owned(),
+            host: "lap".to_owned(),
+            ..DaemonInfo::default()
+        },
         default_backend: "local".to_owned(),
         backends: vec![
             backend(0, "local", BackendKind::Local, "", HealthState::Up),
@@ -46,8 +52,20 @@ pub(super) fn overview() -> Overview {
         ],
         processes: Vec::new(),
         sessions: vec![
-            SessionInfo { backend: "local".to_owned(), name: "main".to_owned(), cwd: "/home/ada/proj".to_owned(), generation: 3, running: 0 },
-            SessionInfo { backend: "web".to_owned(), name: "main".to_owned(), cwd: "/home/deploy/srv/app".to_owned(), generation: 3, running: 0 },
+            SessionInfo {
+                backend: "local".to_owned(),
+                name: "main".to_owned(),
+                cwd: "/home/ada/proj".to_owned(),
+                generation: 3,
+                running: 0,
+            },
+            SessionInfo {
+                backend: "web".to_owned(),
+                name: "main".to_owned(),
+                cwd: "/home/deploy/srv/app".to_owned(),
+                generation: 3,
+                running: 0,
+            },
         ],
         notices: Vec::new(),
     }

@@ -144,18 +144,6 @@ pub(super) fn put(buf: &mut Buffer, area: Rect, x: u16, y: u16, text: &str, styl
     at
 }
 
-/// Writes a clean text so that it ends before column `right`; gives the column where it starts. Nothing is written when it
-/// would start before `left`.
-pub(super) fn put_right(buf: &mut Buffer, area: Rect, left: u16, right: u16, y: u16, text: &str, style: Style) -> u16 {
-    let w = width(text) as u16;
-    if right < left || right - left < w {
-        return right;
-    }
-    let x = right - w;
-    put(buf, area, x, y, text, style);
-    x
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

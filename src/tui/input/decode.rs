@@ -346,7 +346,10 @@ mod tests {
         ("é日🙂".as_bytes(), &["é", "日", "🙂"]),
         (b"\xffa\xc3(", &["a", "("]),
         (b"\x1b[200~a\x1b[31mb\r\nc\x1b[201~d", &["paste(\"a[31mb\\nc\",0)", "d"]),
-        (b"\x1b[<0;3;4M\x1b[<0;3;4m\x1b[<64;1;1M\x1b[<65;1;1M", &["Press { x: 2, y: 3 }", "WheelUp { x: 0, y: 0 }", "WheelDown { x: 0, y: 0 }"]),
+        (
+            b"\x1b[<0;3;4M\x1b[<0;3;4m\x1b[<64;1;1M\x1b[<65;1;1M",
+            &["Press { x: 2, y: 3 }", "WheelUp { x: 0, y: 0 }", "WheelDown { x: 0, y: 0 }"],
+        ),
         // Answers of the terminal: device attributes, a colour, the cursor's place, a focus report.
         (b"\x1b[?62;22c\x1b]11;rgb:0/0/0\x1b\\\x1b[12;40R\x1bP1$r0m\x1b\\\x1b[Ix", &["x"]),
     ];

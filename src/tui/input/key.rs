@@ -96,7 +96,9 @@ impl Key {
         let mut chars = rest.chars();
         key.code = match (chars.next(), chars.next()) {
             (Some(c), None) if !c.is_control() => Code::Char(if key.ctrl { c.to_ascii_lowercase() } else { c }),
-            (Some(_), Some(_)) => Self::named(rest).ok_or_else(|| format!("\"{text}\" is not a key (examples: x, ctrl-], alt-enter, space, f5)"))?,
+            (Some(_), Some(_)) => {
+                Self::named(rest).ok_or_else(|| format!("\"{text}\" is not a key (examples: x, ctrl-], alt-enter, space, f5)"))?
+            }
             _ => return Err(format!("\"{text}\" is not a key")),
         };
         Ok(key)

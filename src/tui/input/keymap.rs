@@ -83,13 +83,7 @@ impl Keymap {
         let mut lines = Vec::new();
         for context in order {
             for (def, keys) in DEFS.iter().zip(&self.keys).filter(|(d, k)| d.contexts.contains(context) && !k.is_empty()) {
-                lines.push(HelpLine {
-                    group: def.group,
-                    context: *context,
-                    keys: key_list(keys),
-                    label: def.label,
-                    name: def.name,
-                });
+                lines.push(HelpLine { group: def.group, context: *context, keys: key_list(keys), label: def.label, name: def.name });
             }
         }
         lines
@@ -149,7 +143,9 @@ fn name_of(action: Action) -> &'static str {
 
 /// Says which name was probably meant.
 fn nearest(name: &str) -> String {
-    let close = |d: &&Def| d.name.contains(name) || name.contains(d.name) || d.name.chars().zip(name.chars()).take_while(|(a, b)| a == b).count() >= 4;
+    let close = |d: &&Def| {
+        d.name.contains(name) || name.contains(d.name) || d.name.chars().zip(name.chars()).take_while(|(a, b)| a == b).count() >= 4
+    };
     DEFS.iter().find(close).map_or_else(|| "; help lists the names".to_owned(), |d| format!("; did you mean \"{}\"?", d.name))
 }
 

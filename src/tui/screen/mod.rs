@@ -10,8 +10,8 @@
 mod line;
 mod perform;
 
-pub(super) use line::{Line, Pen};
 use line::{Cell, Row};
+pub(super) use line::{Line, Pen};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
@@ -228,10 +228,10 @@ impl Grid {
             return;
         }
         self.live.push_back(Row::default());
-        if self.live.len() > LIVE {
-            if let Some(row) = self.live.pop_front() {
-                self.fix(row.fixed());
-            }
+        if self.live.len() > LIVE
+            && let Some(row) = self.live.pop_front()
+        {
+            self.fix(row.fixed());
         }
         self.y = self.live.len() - 1;
     }

@@ -46,7 +46,12 @@ fn a_cut_at_any_byte_changes_nothing() {
             let mut screen = Screen::default();
             screen.feed(&bytes[..cut]);
             screen.feed(&bytes[cut..]);
-            assert_eq!(screen.text(), shown(bytes).iter().map(|l| format!("{l}\n")).collect::<String>(), "{} at {cut}", bytes.escape_ascii());
+            assert_eq!(
+                screen.text(),
+                shown(bytes).iter().map(|l| format!("{l}\n")).collect::<String>(),
+                "{} at {cut}",
+                bytes.escape_ascii()
+            );
         }
     }
 }
@@ -112,7 +117,14 @@ fn memory_is_bounded_whatever_comes() {
     for _ in 0..200_000 {
         x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let b = (x >> 24) as u8;
-        screen.feed(&[match x & 15 { 0 => 0x1b, 1 => b'[', 2 => b'A', 3 => b'\n', 4 => b'm', _ => b }]);
+        screen.feed(&[match x & 15 {
+            0 => 0x1b,
+            1 => b'[',
+            2 => b'A',
+            3 => b'\n',
+            4 => b'm',
+            _ => b,
+        }]);
     }
     for i in 0..screen.len() {
         assert!(screen.entry(i).is_some());

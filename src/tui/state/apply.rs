@@ -7,7 +7,9 @@ use super::completion::{Answer, answer};
 use super::overlay::Overlay;
 use super::pane::Pane;
 use super::{Link, State};
-use crate::model::{Chunk, Event, ExecResult, Level, Millis, Outcome, Overview, ProcessId, ProcessInfo, ProcessState, SessionInfo, Who, WhoKind};
+use crate::model::{
+    Chunk, Event, ExecResult, Level, Millis, Outcome, Overview, ProcessId, ProcessInfo, ProcessState, SessionInfo, Who, WhoKind,
+};
 use std::collections::HashSet;
 
 /// Commands kept in one pane.
@@ -146,10 +148,10 @@ impl State {
                 self.messages.push_back(super::Message { at: notice.at, level: notice.level, backend: notice.backend, text, times: 1 });
             }
         }
-        if let Some(Overlay::Sessions { backend, .. }) = &self.overlay {
-            if self.backend_index(backend).is_none() {
-                self.overlay = None;
-            }
+        if let Some(Overlay::Sessions { backend, .. }) = &self.overlay
+            && self.backend_index(backend).is_none()
+        {
+            self.overlay = None;
         }
     }
 

@@ -222,10 +222,27 @@ mod tests {
     #[test]
     fn random_steps_keep_the_cursor_on_a_boundary() {
         let steps: &[Step] = &[
-            Editor::left, Editor::right, Editor::word_left, Editor::word_right, Editor::line_start, Editor::line_end,
-            Editor::delete_before, Editor::delete_after, Editor::delete_word_before, Editor::delete_word_after,
-            Editor::delete_to_end, Editor::delete_to_start, Editor::yank,
-            |e| e.insert("é日 🙂"), |e| e.insert("a\nb c"), |e| { e.up(); }, |e| { e.down(); },
+            Editor::left,
+            Editor::right,
+            Editor::word_left,
+            Editor::word_right,
+            Editor::line_start,
+            Editor::line_end,
+            Editor::delete_before,
+            Editor::delete_after,
+            Editor::delete_word_before,
+            Editor::delete_word_after,
+            Editor::delete_to_end,
+            Editor::delete_to_start,
+            Editor::yank,
+            |e| e.insert("é日 🙂"),
+            |e| e.insert("a\nb c"),
+            |e| {
+                e.up();
+            },
+            |e| {
+                e.down();
+            },
         ];
         let mut editor = Editor::default();
         let mut x: u32 = 3;

@@ -22,7 +22,9 @@ impl State {
 
     /// Gives the backends as the filter lets through.
     pub(in crate::tui) fn backend_rows(&self) -> Vec<(usize, &BackendInfo)> {
-        let keep = |b: &BackendInfo| matches(&self.list.filter, &[&b.name, &b.address, b.kind.as_str(), b.health.state.as_str(), &b.tags.join(" ")]);
+        let keep = |b: &BackendInfo| {
+            matches(&self.list.filter, &[&b.name, &b.address, b.kind.as_str(), b.health.state.as_str(), &b.tags.join(" ")])
+        };
         self.backends.iter().enumerate().filter(|(_, b)| keep(b)).collect()
     }
 

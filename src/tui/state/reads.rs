@@ -52,7 +52,8 @@ impl State {
         if total <= BUDGET {
             return;
         }
-        let shown: std::collections::HashSet<&ProcessId> = self.drawn.panes.iter().flat_map(|p| p.blocks.iter().map(|(id, _)| id)).collect();
+        let shown: std::collections::HashSet<&ProcessId> =
+            self.drawn.panes.iter().flat_map(|p| p.blocks.iter().map(|(id, _)| id)).collect();
         let mut old: Vec<(u64, ProcessId)> = self
             .blocks
             .values()

@@ -17,8 +17,7 @@ const ENTER: &str = "\x1b[?1049h\x1b[?2004h\x1b[?25l\x1b[0m\x1b[2J\x1b[H";
 /// Button motion and its extended coordinates.
 const MOUSE: &str = "\x1b[?1002h\x1b[?1006h";
 /// A synchronized update that was cut is ended first; all reporting off; style and cursor as they were.
-const RESTORE: &str =
-    "\x1b[?2026l\x1b[?1006l\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?25h\x1b[?1049l";
+const RESTORE: &str = "\x1b[?2026l\x1b[?1006l\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?25h\x1b[?1049l";
 /// How long a terminal that does not read may hold up the restoring.
 const RESTORE_WAIT_MS: i64 = 500;
 
@@ -157,10 +156,10 @@ mod tests {
         (File::from(pty.master), File::from(pty.slave))
     }
 
-    fn read(far: &mut File) -> String {
-        let mut buf = [0u8; 4096];
-        let n = far.read(&mut buf).unwrap();
-        String::from_utf8_lossy(&buf[..n]).into_owned()
+    fn read(far: &mut File, want: &str) -> String {
+        let mut buf = vec![0; want.len()];
+        far.read_exact(&mut buf).unwrap();
+        String::from_utf8_lossy(&buf).into_owned()
     }
 
     #[test]
@@ -171,19 +170,23 @@ mod tests {
         let guard = Guard::new(near, true).unwrap();
         guard.enter().unwrap();
         guard.enter().unwrap();
-        assert_eq!(read(&mut far), format!("{ENTER}{MOUSE}"));
+        let entered = format!("{ENTER}{MOUSE}");
+        assert_eq!(read(&mut far, &entered), entered);
         let raw = tcgetattr(&probe).unwrap();
         assert!(!raw.local_modes.contains(rustix::termios::LocalModes::ICANON));
         guard.restore();
         guard.restore();
         assert_eq!(guard.write(b"late").unwrap(), 4, "what comes late is dropped");
-        assert_eq!(read(&mut far), RESTORE);
+        assert_eq!(read(&mut far, RESTORE), RESTORE);
         let after = tcgetattr(&probe).unwrap();
-        assert_eq!((after.local_modes, after.input_modes, after.output_modes), (before.local_modes, before.input_modes, before.output_modes));
+        assert_eq!(
+            (after.local_modes, after.input_modes, after.output_modes),
+            (before.local_modes, before.input_modes, before.output_modes)
+        );
         guard.enter().unwrap();
-        assert!(read(&mut far).starts_with(ENTER));
+        assert_eq!(read(&mut far, &entered), entered);
         drop(guard);
-        assert_eq!(read(&mut far), RESTORE);
+        assert_eq!(read(&mut far, RESTORE), RESTORE);
     }
 
     #[test]

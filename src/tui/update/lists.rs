@@ -60,9 +60,7 @@ impl State {
         match self.view {
             View::Backends => self.backend_rows().get(self.list.at).map(|(i, _)| *i),
             View::Feed => self.row_process().and_then(|id| self.backend_index(&self.blocks.get(&id)?.info.backend)),
-            View::Messages => {
-                self.message_rows().get(self.list.at).and_then(|m| m.backend.as_deref()).and_then(|b| self.backend_index(b))
-            }
+            View::Messages => self.message_rows().get(self.list.at).and_then(|m| m.backend.as_deref()).and_then(|b| self.backend_index(b)),
             View::Panes | View::Help => None,
         }
     }

@@ -123,7 +123,8 @@ impl State {
     }
 
     pub(super) fn copy_output(&mut self, id: Option<ProcessId>) -> Vec<Effect> {
-        let screen = id.and_then(|id| self.blocks.get(&id)).and_then(|b| b.screen.as_ref().map(|s| (s.text(), s.has_gap() || b.next < b.total)));
+        let screen =
+            id.and_then(|id| self.blocks.get(&id)).and_then(|b| b.screen.as_ref().map(|s| (s.text(), s.has_gap() || b.next < b.total)));
         let Some((text, part)) = screen else {
             self.notice("there is no output to copy here; enter opens a folded one");
             return Vec::new();

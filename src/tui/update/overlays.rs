@@ -32,7 +32,8 @@ impl State {
         }
         let taken = self.facts.outer.iter().find(|(_, k)| *k == key).map(|(name, _)| *name);
         if let Some(name) = taken.filter(|_| doubted != Some(key)) {
-            let refused = Some(format!("{} is {name}'s own key, which may take it first; press it again to use it all the same", key.short()));
+            let refused =
+                Some(format!("{} is {name}'s own key, which may take it first; press it again to use it all the same", key.short()));
             self.overlay = Some(Overlay::Setup { refused, doubted: Some(key) });
             return Vec::new();
         }

@@ -4,7 +4,7 @@
 
 use crate::tui::input::table::Action;
 use crate::tui::rows::{self, Kind, Row};
-use crate::tui::state::pane::{Anchor, RowId};
+use crate::tui::state::pane::Anchor;
 use crate::tui::state::{Mood, State, View};
 
 /// Rows looked through by one search.
@@ -174,7 +174,9 @@ impl State {
 
     fn row_text(&self, row: &Row<'_>) -> String {
         match &row.kind {
-            Kind::Head => self.blocks.get(row.block).map_or_else(String::new, |b| b.info.command.lines().next().unwrap_or_default().to_owned()),
+            Kind::Head => {
+                self.blocks.get(row.block).map_or_else(String::new, |b| b.info.command.lines().next().unwrap_or_default().to_owned())
+            }
             Kind::Command(text) | Kind::Said(_, text) => text.clone(),
             Kind::Line(line, range) => line.text()[range.clone()].to_owned(),
         }

@@ -4,9 +4,9 @@
 
 use super::boxes;
 use super::pane::cwd;
+use crate::tui::state::Drawn;
 use crate::tui::state::State;
 use crate::tui::state::pane::Pane;
-use crate::tui::state::Drawn;
 use crate::tui::text::{char_width, clean, cut_front, put, width, wrap};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

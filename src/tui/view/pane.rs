@@ -4,9 +4,10 @@
 
 use super::boxes::{self, Piece};
 use super::{block, line};
-use crate::model::{BackendInfo, HealthState};
+use crate::model::{BackendInfo, HealthState, Millis};
 use crate::tui::format;
 use crate::tui::rows;
+use crate::tui::state::pane::RowId;
 use crate::tui::state::{Drawn, DrawnPane, Link, Mood, State, View};
 use crate::tui::text::{clean, cut_front, put, wrap};
 use ratatui::buffer::Buffer;
@@ -35,7 +36,14 @@ pub(super) fn draw(state: &State, index: usize, area: Rect, buf: &mut Buffer, dr
     let cursor = (focused && state.mood == Mood::Nav).then(|| state.cursor_block()).flatten();
     for (i, row) in shown.iter().enumerate() {
         let at = Rect { y: rows_area.y + i as u16, height: 1, ..rows_area };
-        block::row(state, row, cursor.as_deref() == Some(row.block), &pane.session, at, buf, drawn);
+        let chosen = cursor.as_deref() == Some(row.block);
+        if i == 0 && shown.len() > 2 && row.id != RowId::Head(0) {
+            // Whose output it is stays on screen, in the place of the first row.
+            let head = rows::Row { block: row.block, id: RowId::Head(0), kind: rows::Kind::Head };
+            block::row(state, &head, chosen, &pane.session, at, buf, drawn);
+        } else {
+            block::row(state, row, chosen, &pane.session, at, buf, drawn);
+        }
     }
     if shown.is_empty() {
         empty(state, backend, rows_area, buf);
@@ -54,7 +62,7 @@ fn whole_blocks(shown: &[rows::Row<'_>]) -> Vec<(String, bool)> {
     for row in shown {
         if out.last().is_none_or(|(id, _)| id != row.block) {
             // Its first row on screen is its head, or its beginning is above.
-            out.push((row.block.to_owned(), row.id == crate::tui::state::pane::RowId::Head(0)));
+            out.push((row.block.to_owned(), row.id == RowId::Head(0)));
         }
     }
     out
@@ -136,13 +144,18 @@ fn chip(state: &State, index: usize, backend: &BackendInfo, focused: bool, drawn
     joined
 }
 
+/// Gives the seconds until a moment, as `14s`; `now` once it has come.
+pub(super) fn countdown(at: Millis, now: Millis) -> String {
+    if at > now { format!("{}s", (at - now + 999) / 1000) } else { "now".to_owned() }
+}
+
 /// Gives the state in words with the countdown and the attempt: `reconnecting 14s try 4`.
 pub(super) fn state_words(state: &State, backend: &BackendInfo, drawn: &mut Drawn) -> String {
     let health = &backend.health;
     let mut words = health.state.as_str().to_owned();
     if let Some(at) = health.next_try {
-        words.push_str(&format!(" {}s", ((at - state.now + 999) / 1000).max(0)));
-        drawn.ticking = true;
+        words.push_str(&format!(" {}", countdown(at, state.now)));
+        drawn.ticking |= at > state.now;
     }
     if health.attempt > 1 {
         words.push_str(&format!(" try {}", health.attempt));

@@ -112,7 +112,8 @@ fn which_key(state: &State, buf: &mut Buffer) {
     let area = area.intersection(screen);
     boxes::clear(buf, area);
     let title = [(format!("{}  waiting for a key", state.keymap.leader.short()), theme.strong())];
-    let inside = boxes::frame(buf, area, theme.glyphs.double, theme.focus(), &title, &[("Esc: NAV".to_owned(), theme.dim())], theme.glyphs.ascii);
+    let inside =
+        boxes::frame(buf, area, theme.glyphs.double, theme.focus(), &title, &[("Esc: NAV".to_owned(), theme.dim())], theme.glyphs.ascii);
     for (i, (text, style)) in cells.iter().enumerate() {
         let (column, row) = (i / per, i % per);
         let x = inside.x + 1 + column as u16 * CELL;

@@ -23,7 +23,8 @@ pub(super) fn draw(state: &State, area: Rect, buf: &mut Buffer, drawn: &mut Draw
         return;
     }
     let room = inside.height as usize;
-    let cards: Vec<Vec<(Vec<Piece>, Vec<Piece>)>> = state.backends.iter().enumerate().map(|(i, b)| card(state, i, b, inside.width as usize, drawn)).collect();
+    let cards: Vec<Vec<(Vec<Piece>, Vec<Piece>)>> =
+        state.backends.iter().enumerate().map(|(i, b)| card(state, i, b, inside.width as usize, drawn)).collect();
     // Details go first when there is no room for them, then the backends above.
     let whole: usize = cards.iter().map(Vec::len).sum();
     let short = whole > room;

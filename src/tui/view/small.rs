@@ -17,7 +17,8 @@ pub(super) fn draw(state: &State, buf: &mut Buffer, drawn: &mut Drawn) {
     let mut lines = vec![(format!("need 40x10 ({}x{} now)", area.width, area.height), theme.warn())];
     let n = |s: HealthState| state.backends.iter().filter(|b| b.health.state == s).count();
     let busy = n(HealthState::Connecting) + n(HealthState::Reconnecting);
-    let states = format!("{} backends {}{} {}{} {}{}", state.backends.len(), n(HealthState::Up), g.up, busy, g.busy, n(HealthState::Down), g.down);
+    let states =
+        format!("{} backends {}{} {}{} {}{}", state.backends.len(), n(HealthState::Up), g.up, busy, g.busy, n(HealthState::Down), g.down);
     lines.push((states, theme.strong()));
     let running = state.blocks.values().filter(|b| b.is_live()).count();
     lines.push((format!("running {running}  alerts {}", state.alerts), theme.strong()));

@@ -79,8 +79,15 @@ fn keys(state: &State, context: Context) -> Vec<(String, &'static str)> {
             here(Action::Session, "session"),
             here(Action::Help, "help"),
         ],
-        Context::Scroll => vec![here(Action::Back, "back"), here(Action::Search, "search"), here(Action::HalfUp, "up"), here(Action::HalfDown, "down")],
-        Context::List => vec![here(Action::Back, "back"), here(Action::Open, "open"), here(Action::Filter, "filter"), here(Action::Reconnect, "reconnect")],
+        Context::Scroll => {
+            vec![here(Action::Back, "back"), here(Action::Search, "search"), here(Action::HalfUp, "up"), here(Action::HalfDown, "down")]
+        }
+        Context::List => vec![
+            here(Action::Back, "back"),
+            here(Action::Open, "open"),
+            here(Action::Filter, "filter"),
+            here(Action::Reconnect, "reconnect"),
+        ],
         Context::Input | Context::Leader => vec![
             map.shown(Context::Leader, Action::Slot).map(|k| (k.replace('0', "0-9"), "backend")),
             leader(Action::Zoom, "zoom"),

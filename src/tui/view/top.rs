@@ -27,8 +27,8 @@ pub(super) fn mark(state: &State, backend: &BackendInfo, drawn: &mut Drawn) -> P
     let (glyph, style) = state.theme.health(backend.health.state);
     let wait = match backend.health.next_try {
         Some(at) => {
-            drawn.ticking = true;
-            format!("{}s", ((at - state.now + 999) / 1000).max(0))
+            drawn.ticking |= at > state.now;
+            super::pane::countdown(at, state.now)
         }
         None => String::new(),
     };
@@ -107,7 +107,9 @@ fn summary(state: &State, area: Rect, buf: &mut Buffer) {
     let name = state.facts.fleet.as_deref().map_or_else(|| clean(&state.daemon.host), |f| format!("fleet: {}", clean(f)));
     left.push((format!(" {name}   "), theme.strong()));
     left.push((format!("{}  ", format::count(state.backends.len() as u64, "backend")), Style::new()));
-    for which in [HealthState::Up, HealthState::Connecting, HealthState::Degraded, HealthState::Reconnecting, HealthState::Down, HealthState::Idle] {
+    for which in
+        [HealthState::Up, HealthState::Connecting, HealthState::Degraded, HealthState::Reconnecting, HealthState::Down, HealthState::Idle]
+    {
         let n = state.backends.iter().filter(|b| b.health.state == which).count();
         if n > 0 {
             left.push((format!(" {n} {}", which.as_str()), theme.health(which).1));
