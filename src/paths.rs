@@ -3,6 +3,7 @@
 //! Invariant: every folder is 0700 and ours before anything is put into it, and every client of the same state folder
 //! computes the same names, whatever else is in its environment.
 
+use crate::report::{Kind, Report};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -72,6 +73,16 @@ pub enum PathError {
         #[source]
         source: io::Error,
     },
+}
+
+impl From<PathError> for Report {
+    fn from(error: PathError) -> Self {
+        let kind = match error {
+            PathError::NoHome { .. } | PathError::Relative { .. } => Kind::Config,
+            PathError::NotFolder { .. } | PathError::NotOurs { .. } | PathError::Io { .. } => Kind::Fault,
+        };
+        Self::of(kind, &error)
+    }
 }
 
 /// A copy of the environment's variables, so that nothing below reads the process's own. An empty variable counts as

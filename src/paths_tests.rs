@@ -10,7 +10,8 @@ fn resolve(pairs: &[(&str, &str)], run_user: &Path) -> Result<Paths, PathError> 
 fn folders_follow_the_environment() {
     let nowhere = Path::new("/nonexistent");
     let host = host_name();
-    let table: &[(&[(&str, &str)], &str, String)] = &[
+    type Row<'r> = (&'r [(&'r str, &'r str)], &'r str, String);
+    let table: &[Row<'_>] = &[
         (&[("HOME", "/h")], "/h/.local/state/quarterdeck", format!("/h/.local/state/quarterdeck/run/{host}")),
         (&[("HOME", "/h"), ("XDG_STATE_HOME", "/x")], "/x/quarterdeck", format!("/x/quarterdeck/run/{host}")),
         (&[("HOME", "/h"), ("XDG_STATE_HOME", "rel")], "/h/.local/state/quarterdeck", format!("/h/.local/state/quarterdeck/run/{host}")),
@@ -153,4 +154,14 @@ fn the_id_is_made_once() {
 fn variables_are_never_shown() {
     let shown = format!("{:?}", Vars::from_pairs([("API_KEY", "hunter2hunter2")]));
     assert!(shown.contains("API_KEY") && !shown.contains("hunter2"), "{shown}");
+}
+
+#[test]
+fn a_wrong_setting_and_a_wrong_folder_exit_differently() {
+    let relative = resolve(&[("HOME", "/h"), ("QD_STATE_DIR", "rel")], Path::new("/nonexistent")).unwrap_err();
+    assert_eq!(Report::from(relative).exit_code(), 78);
+    let root = tempfile::tempdir().unwrap();
+    let paths = Paths::under(root.path());
+    std::fs::write(&paths.state, "").unwrap();
+    assert_eq!(Report::from(paths.ensure().unwrap_err()).exit_code(), 125);
 }

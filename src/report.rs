@@ -2,8 +2,6 @@
 //!
 //! Invariant: a chain of errors is told once, with nothing said twice, and nothing in it can move the cursor.
 
-use crate::config::ConfigError;
-use crate::paths::PathError;
 use std::error::Error;
 use std::fmt;
 
@@ -14,6 +12,8 @@ pub struct ExitCode;
 impl ExitCode {
     /// Done.
     pub const OK: i32 = 0;
+    /// Refused in the present state.
+    pub const REFUSED: i32 = 1;
     /// Used wrongly.
     pub const USAGE: i32 = 64;
     /// The backend cannot be reached; nothing ran.
@@ -32,6 +32,8 @@ impl ExitCode {
     pub const DIRECTORY: i32 = 126;
     /// Interrupted.
     pub const INTERRUPTED: i32 = 130;
+    /// The reader of our stdout went away (128 + SIGPIPE).
+    pub const OUTPUT_CLOSED: i32 = 141;
     /// The link was lost: unknown whether the command finished.
     pub const LINK_LOST: i32 = 255;
 }
@@ -39,6 +41,8 @@ impl ExitCode {
 /// The kind of a failure; it decides the exit code and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// Refused in the present state.
+    Refused,
     /// Used wrongly.
     Usage,
     /// The backend cannot be reached.
@@ -57,6 +61,8 @@ pub enum Kind {
     Directory,
     /// Interrupted.
     Interrupted,
+    /// The reader of our stdout went away.
+    OutputClosed,
     /// The link was lost.
     LinkLost,
 }
@@ -65,6 +71,7 @@ impl Kind {
     /// Gives the exit code.
     pub fn exit_code(self) -> i32 {
         match self {
+            Self::Refused => ExitCode::REFUSED,
             Self::Usage => ExitCode::USAGE,
             Self::Unavailable => ExitCode::UNAVAILABLE,
             Self::Approval => ExitCode::APPROVAL,
@@ -74,6 +81,7 @@ impl Kind {
             Self::Fault => ExitCode::FAULT,
             Self::Directory => ExitCode::DIRECTORY,
             Self::Interrupted => ExitCode::INTERRUPTED,
+            Self::OutputClosed => ExitCode::OUTPUT_CLOSED,
             Self::LinkLost => ExitCode::LINK_LOST,
         }
     }
@@ -127,22 +135,6 @@ impl fmt::Display for Report {
 }
 
 impl Error for Report {}
-
-impl From<ConfigError> for Report {
-    fn from(error: ConfigError) -> Self {
-        Self::new(Kind::Config, error.to_string())
-    }
-}
-
-impl From<PathError> for Report {
-    fn from(error: PathError) -> Self {
-        let kind = match error {
-            PathError::NoHome { .. } | PathError::Relative { .. } => Kind::Config,
-            PathError::NotFolder { .. } | PathError::NotOurs { .. } | PathError::Io { .. } => Kind::Fault,
-        };
-        Self::of(kind, &error)
-    }
-}
 
 /// Joins an error and its causes with `: `; a cause that the text before it tells already is left out.
 pub fn chain(error: &(dyn Error + 'static)) -> String {
@@ -212,6 +204,7 @@ mod tests {
     #[test]
     fn kinds_have_their_codes() {
         let table = [
+            (Kind::Refused, 1),
             (Kind::Usage, 64),
             (Kind::Unavailable, 69),
             (Kind::Approval, 75),
@@ -221,6 +214,7 @@ mod tests {
             (Kind::Fault, 125),
             (Kind::Directory, 126),
             (Kind::Interrupted, 130),
+            (Kind::OutputClosed, 141),
             (Kind::LinkLost, 255),
         ];
         for (kind, code) in table {

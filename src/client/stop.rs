@@ -4,7 +4,7 @@
 //! that nobody holds.
 
 use super::find::{connect_at, connect_socket, here, read_lock};
-use super::start::Launcher;
+use super::start::{Launcher, wait_for_turn};
 use super::{ClientError, Connect};
 use crate::paths::Paths;
 use crate::protocol::calls::{Shutdown, ShutdownReply};
@@ -26,7 +26,11 @@ pub(super) async fn stop(how: &Connect, force: bool) -> Result<ShutdownReply, Cl
 pub(super) async fn stop_at(paths: &Paths, how: &Connect, force: bool) -> Result<ShutdownReply, ClientError> {
     let how = Connect { start: false, ..how.clone() };
     let reply = match connect_at(paths, &how, &Launcher::this_program).await {
-        Ok(client) => client.call(Shutdown { force }).await?,
+        Ok(client) => match client.call(Shutdown { force }).await {
+            // Somebody else had told it to end already.
+            Err(ClientError::Gone(_)) => stopping(),
+            reply => reply?,
+        },
         Err(ClientError::Mismatch(_)) => terminate(paths).await?,
         Err(error @ ClientError::Unreachable(_)) => {
             // It does not answer, so nobody can ask it whether commands run.
@@ -35,8 +39,11 @@ pub(super) async fn stop_at(paths: &Paths, how: &Connect, force: bool) -> Result
             }
             terminate(paths).await?
         }
-        // Its socket may be gone while it lives.
-        Err(ClientError::NoDaemon) if is_held(paths).await? => terminate(paths).await?,
+        // Its socket may be gone while it lives, or it is starting or ending.
+        Err(ClientError::NoDaemon) if is_held(paths).await? => {
+            let _nobody_starts = wait_for_turn(paths).await?;
+            if read_lock(paths).await?.is_some() { terminate(paths).await? } else { stopping() }
+        }
         Err(error) => return Err(error),
     };
     if reply.stopping {
@@ -58,10 +65,16 @@ async fn terminate(paths: &Paths) -> Result<ShutdownReply, ClientError> {
         None => return Err(ClientError::NoDaemon),
     };
     let pid = pid.ok_or_else(|| ClientError::Unreachable("its process id is unknown".into()))?;
-    match rustix::process::kill_process(pid, Signal::TERM) {
-        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(ShutdownReply { stopping: true, running: Vec::new() }),
+    // A daemon that was suspended takes the signal only when it goes on.
+    let told = rustix::process::kill_process(pid, Signal::TERM).and_then(|()| rustix::process::kill_process(pid, Signal::CONT));
+    match told {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(stopping()),
         Err(error) => Err(ClientError::Unreachable(format!("process {pid} could not be told to end: {error}"))),
     }
+}
+
+fn stopping() -> ShutdownReply {
+    ShutdownReply { stopping: true, running: Vec::new() }
 }
 
 /// Tells whether a daemon holds the lock.
@@ -77,8 +90,8 @@ async fn wait_until_gone(paths: &Paths) -> Result<(), ClientError> {
         Ok(()) => Ok(()),
         Err(error @ LockError::Io { .. }) => Err(ClientError::Unreachable(chain(&error))),
         Err(LockError::Held { waited, .. }) => {
-            let pid = read_lock(paths).await?.map_or_else(String::new, |content| format!(" (process id {})", content.pid));
-            Err(ClientError::Unreachable(format!("it was told to end and still runs after {} s{pid}", waited.as_secs())))
+            let fix = read_lock(paths).await?.map_or_else(String::new, |content| format!("; `kill -9 {}` ends it", content.pid));
+            Err(ClientError::Unreachable(format!("it was told to end and still runs after {} s{fix}", waited.as_secs())))
         }
     }
 }

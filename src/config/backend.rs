@@ -75,7 +75,7 @@ pub(super) fn remote<'r>(reader: &mut Reader<'r>, name: &str, id: u32, node: &'r
         return None;
     }
     let fields = Fields::of(node, at, reader.problems);
-    let Some(kind) = kind(reader, &fields, id) else { return None };
+    let kind = kind(reader, &fields, id)?;
     let settings = if kind == BackendKind::Ssh {
         let ssh = ssh::read(reader, &fields, name);
         KindSettings::Ssh(ssh)

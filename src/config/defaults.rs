@@ -4,7 +4,8 @@
 
 use super::{BackendSettings, Config, KindSettings, Limits, OnLost, RedactSettings, UiSettings};
 use crate::backend::ShellChoice;
-use crate::model::redact;
+use crate::model::redact::{self, Redactor};
+use crate::paths::Vars;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -52,6 +53,13 @@ impl Config {
     /// Gives a backend's settings by name.
     pub fn backend(&self, name: &str) -> Option<&BackendSettings> {
         self.backends.iter().find(|backend| backend.name == name)
+    }
+
+    /// Makes what takes secrets out of text: tokens of known shape, the config's own secrets, and the values that the
+    /// variables on its list have in this environment.
+    pub fn redactor(&self, vars: &Vars) -> Redactor {
+        let listed = vars.texts().filter(|(name, _)| redact::is_listed(name, &self.redact.names)).map(|(_, value)| value);
+        Redactor::new(listed.chain(self.redact.values.iter().map(String::as_str)))
     }
 }
 

@@ -3,6 +3,7 @@
 //! Invariant: no text here shows a value that may be a secret.
 
 use super::{legacy, yaml};
+use crate::report::{Kind, Report};
 use std::cell::RefCell;
 use std::fmt;
 use std::path::PathBuf;
@@ -57,6 +58,12 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
+
+impl From<ConfigError> for Report {
+    fn from(error: ConfigError) -> Self {
+        Self::new(Kind::Config, error.to_string())
+    }
+}
 
 /// Collects problems and remarks while a config is read.
 #[derive(Debug, Default)]

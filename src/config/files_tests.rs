@@ -186,7 +186,8 @@ fn old_forms_are_read_with_one_notice() {
 
 #[test]
 fn what_is_wrong_in_an_old_form_is_told_where_it_stands() {
-    let table: [(&str, &[(&str, &str)], &str); 6] = [
+    type Row<'r> = (&'r str, &'r [(&'r str, &'r str)], &'r str);
+    let table: [Row<'_>; 6] = [
         (
             "terminal:\n  backend: ssh\n",
             &[],
@@ -223,4 +224,11 @@ fn what_is_wrong_in_an_old_form_is_told_where_it_stands() {
 fn one_word_of_hermes_is_a_mistake_and_not_its_config() {
     let text = old("logging: debug\n", &[]).unwrap_err().to_string();
     assert!(text.starts_with("config.yaml:1: unknown key \"logging\" at the top; known: terminal, "), "{text}");
+}
+
+#[test]
+fn every_problem_is_a_line_of_ours() {
+    let report = crate::report::Report::from(old("a: 1\nb: 2\n", &[]).unwrap_err());
+    assert_eq!(report.exit_code(), 78);
+    assert_eq!(report.text().lines().filter(|line| line.starts_with("qd: config.yaml:")).count(), 2, "{}", report.text());
 }

@@ -64,6 +64,15 @@ impl Sources {
     }
 }
 
+impl Sources {
+    /// Gives the file as an absolute path, as [`Config::source`] has it, to compare and to hand on: another process has
+    /// another directory.
+    pub fn absolute_file(&self) -> Option<PathBuf> {
+        let path = self.file()?.path;
+        Some(std::path::absolute(&path).unwrap_or(path))
+    }
+}
+
 /// What reading gave, for everything that is more than the config itself.
 #[derive(Debug)]
 pub(super) struct Loaded {

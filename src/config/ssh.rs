@@ -19,16 +19,16 @@ pub(super) fn read<'r>(reader: &mut Reader<'r>, fields: &Fields<'r>, name: &str)
     let mut port_in_host = None;
     if let Some((key, node)) = fields.take_any(&HOST)
         && let Some(word) = fields.word(key, node, "a host's name or address")
-        && let Some(word) = follow(reader, fields, key, node.id, word)
+        && let Some(followed) = follow(reader, fields, key, node.id, word)
     {
-        match split_host(&word) {
+        match split_host(&followed) {
             Ok(parts) => {
                 ssh.host = parts.host;
                 ssh.user = parts.user;
                 port_in_host = parts.port;
                 ssh.port = parts.port.unwrap_or(22);
             }
-            Err(why) => fields.wrong(node.id, key, &why),
+            Err(why) => fields.wrong(node.id, key, &unless_followed(word, &followed, why, "a host")),
         }
     }
     if let Some((key, node)) = fields.take_any(&USER)
@@ -67,12 +67,17 @@ pub(super) fn read<'r>(reader: &mut Reader<'r>, fields: &Fields<'r>, name: &str)
 }
 
 fn path<'r>(reader: &mut Reader<'r>, fields: &Fields<'r>, key: &str, id: u32, word: &str) -> Option<PathBuf> {
-    let word = if word.starts_with("${") { follow(reader, fields, key, id, word)? } else { word.to_owned() };
-    if word.starts_with("-----BEGIN") {
+    let path = if word.starts_with("${") { follow(reader, fields, key, id, word)? } else { word.to_owned() };
+    if path.starts_with("-----BEGIN") {
         fields.wrong(id, key, "expected the path of a key file, not the key itself");
         return None;
     }
-    expand_home(&word, reader.secrets.home).map_err(|why| fields.wrong(id, key, &why)).ok()
+    expand_home(&path, reader.secrets.home).map_err(|why| fields.wrong(id, key, &unless_followed(word, &path, why, "a path"))).ok()
+}
+
+/// Gives a message, but not one that tells what a reference led to.
+fn unless_followed(word: &str, followed: &str, why: String, expected: &str) -> String {
+    if word == followed { why } else { format!("what {word} stands for is not {expected}") }
 }
 
 /// Follows `${NAME}`; what it leads to is needed here, so that an unset variable is an error.

@@ -209,6 +209,35 @@ fn anchors_are_followed() {
     assert_eq!(config.backend("b").unwrap().timeout, Duration::from_secs(7));
 }
 
+#[test]
+fn marks_and_line_ends_of_other_systems_are_taken() {
+    let config = read("\u{feff}terminal:\r\n  backends:\r\n    gpu:\r\n      type: ssh\r\n      cwd: ~\r\n");
+    assert_eq!(config.backend("gpu").unwrap().cwd, "~");
+    assert_eq!(wrong("ui:\r\n  mouse: 7\r\n"), "config.yaml:2: ui.mouse: expected true or false, found 7");
+}
+
+#[test]
+fn what_a_reference_leads_to_is_not_told() {
+    for (keys, expected) in [
+        ("host: ${SECRET}", "config.yaml:5: backends.gpu.host: what ${SECRET} stands for is not a host"),
+        ("key: ${SECRET}", "config.yaml:5: backends.gpu.key: what ${SECRET} stands for is not a path"),
+        ("user: ${SECRET}", "config.yaml:5: backends.gpu.user: expected an account's name without spaces"),
+    ] {
+        assert_eq!(read_with(&gpu(keys), &[("SECRET", "hunter2 and more")]).unwrap_err().to_string(), expected);
+    }
+    let config =
+        read_with(&gpu("host: ${GPU_HOST}\nuser: ${ME}\nkey: ${KEY}"), &[("GPU_HOST", "h:2"), ("ME", "ada"), ("KEY", "~/k")]).unwrap();
+    assert_eq!((ssh(&config, "gpu").address(), ssh(&config, "gpu").keys), ("ada@h:2".to_owned(), vec![PathBuf::from("/home/ada/k")]));
+}
+
+#[test]
+fn the_redactor_knows_what_the_config_knows() {
+    let vars = [("OPENAI_API_KEY", "value-of-openai"), ("MINE_A", "value-of-mine"), ("PLAIN", "value-of-plain"), ("REF", "value-of-ref")];
+    let config = read_with(&(gpu("env: {X: '${REF}'}") + "redact: [MINE_*]\n"), &vars).unwrap();
+    let text = config.redactor(&Vars::from_pairs(vars)).text("value-of-openai value-of-mine value-of-plain value-of-ref").into_owned();
+    assert_eq!(text, "[redacted] [redacted] value-of-plain [redacted]");
+}
+
 /// Wraps the keys of an ssh backend `gpu`; they begin on line 5.
 fn gpu(keys: &str) -> String {
     let keys: String = keys.lines().map(|line| format!("      {line}\n")).collect();

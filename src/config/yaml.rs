@@ -141,7 +141,7 @@ fn check_brackets(text: &str) -> Result<(), Broken> {
             b']' | b'}' => depth = depth.saturating_sub(1),
             _ => {}
         }
-        if depth > 500 {
+        if depth > 100 {
             let line = text.as_bytes().iter().take(index).filter(|byte| **byte == b'\n').count() + 1;
             return Err(Broken { line: Some(line), message: too_deep() });
         }

@@ -10,6 +10,7 @@ mod call;
 mod connection;
 mod detach;
 mod dispatch;
+mod door;
 #[cfg(test)]
 mod double;
 mod errors;

@@ -5,21 +5,21 @@
 
 use super::connection::serve;
 use super::detach::{report, silence};
+use super::door::{Door, Knock};
 use super::hub::{Hub, now};
 use super::idle::idle;
 use super::lock::DaemonLock;
 use super::reload::Reload;
 use super::service::Service;
 use super::signals::Signals;
-use super::socket::Socket;
 use super::{DaemonError, Listening, Options};
 use crate::config::{self, Config, Sources};
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Again, Engine, EngineError};
 use crate::logging;
 use crate::model::redact::Redactor;
 use crate::model::{DaemonInfo, Level};
 use crate::paths::Paths;
-use crate::protocol::launch::{LockContent, Report};
+use crate::protocol::launch::Report;
 use crate::report::chain;
 use std::path::Path;
 use std::sync::Arc;
@@ -66,7 +66,13 @@ async fn start(options: Options) -> Result<(), DaemonError> {
     // Without a log file the daemon serves all the same, and says so: a full disk must not take the work with it.
     let _log = logging::init(&paths, &sources.vars, &config.log_level, redactor).map_err(|error| notices.push(chain(&error))).ok();
     let life = Life { config, paths, sources, notices, signals, detached: options.detached, ready: options.ready };
-    life.run(Engine::start).await
+    life.run(|config, paths| Engine::start(config, paths, again())).await
+}
+
+/// How this program is started for its reaper; none when the system does not say where it is.
+fn again() -> Option<Again> {
+    let program = std::env::current_exe().ok()?;
+    Some(Again { program, reap: vec!["qd".into(), "reap".into()] })
 }
 
 /// All that a daemon starts from.
@@ -88,7 +94,7 @@ impl Life {
         S: Service,
         F: Future<Output = Result<S, EngineError>>,
     {
-        let mut lock = DaemonLock::take(&self.paths).await?;
+        let lock = DaemonLock::take(&self.paths).await?;
         let info = info(&self.config, &self.paths).await?;
         let service = engine(self.config.clone(), self.paths.clone()).await.map_err(DaemonError::Engine)?;
         let uid = rustix::process::geteuid().as_raw();
@@ -96,14 +102,15 @@ impl Life {
         for notice in self.notices {
             hub.tell(Level::Notice, notice);
         }
-        let socket = match open(&mut lock, &self.paths, &hub).await {
-            Ok(socket) => socket,
+        let opened = Door::open(lock, &self.paths, self.sources.vars.clone(), hub.info.pid, &hub.info.version).await;
+        let door = match opened {
+            Ok(door) => door,
             Err(error) => {
                 hub.service.shutdown().await;
                 return Err(error);
             }
         };
-        let listening = Listening { socket: self.paths.socket(), config: self.config.source.clone() };
+        let listening = Listening { socket: door.path(), config: self.config.source.clone() };
         if let Some(ready) = self.ready {
             // Whoever asked may have gone; the daemon runs all the same.
             let _nobody_asks = ready.send(listening.clone());
@@ -116,28 +123,17 @@ impl Life {
         let (limit, limits) = watch::channel(self.config.idle_exit);
         let reload = Reload::new(hub.clone(), self.sources, limit).await;
         let clients = TaskTracker::new();
-        live(&hub, &socket, self.signals, reload, limits, &clients).await;
-        end(&hub, socket, &mut lock, clients).await;
+        let mut door = door;
+        live(&hub, &mut door, self.signals, reload, limits, &clients).await;
+        end(&hub, door, clients).await;
         Ok(())
     }
-}
-
-/// Makes the socket and publishes it.
-async fn open<S: Service>(lock: &mut DaemonLock, paths: &Paths, hub: &Hub<S>) -> Result<Socket, DaemonError> {
-    let path = paths.socket();
-    if path.to_str().is_none() {
-        let source = std::io::Error::other("its path is not UTF-8 text; set QD_RUNTIME_DIR to a folder whose path is");
-        return Err(DaemonError::Socket { path: path.display().to_string(), source });
-    }
-    let socket = Socket::bind(&path).await?;
-    lock.publish(&LockContent { pid: hub.info.pid, socket: path, version: hub.info.version.clone() })?;
-    Ok(socket)
 }
 
 /// Serves clients until something ends the daemon.
 async fn live<S: Service>(
     hub: &Arc<Hub<S>>,
-    socket: &Socket,
+    door: &mut Door,
     mut signals: Signals,
     reload: Reload<S>,
     limits: watch::Receiver<Option<Duration>>,
@@ -147,14 +143,15 @@ async fn live<S: Service>(
     let mut reload = std::pin::pin!(reload.run());
     loop {
         tokio::select! {
-            accepted = socket.accept() => match accepted {
-                Ok((stream, peer)) => {
+            knock = door.next() => match knock {
+                Knock::Client(stream, peer) => {
                     clients.spawn(serve(stream, hub.clone(), peer));
                 }
-                Err(error) => {
+                Knock::Failed(error) => {
                     tracing::warn!(%error, "a client could not be accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
+                Knock::Lost => door.mend().await,
             },
             signal = signals.ending() => {
                 tracing::info!(signal, "told to end");
@@ -171,12 +168,9 @@ async fn live<S: Service>(
 }
 
 /// Ends in order: no new client, commands ended and callers told, then the lock.
-async fn end<S: Service>(hub: &Hub<S>, socket: Socket, lock: &mut DaemonLock, clients: TaskTracker) {
+async fn end<S: Service>(hub: &Hub<S>, door: Door, clients: TaskTracker) {
     hub.stopping.cancel();
-    if let Err(error) = lock.clear() {
-        tracing::warn!(error = %chain(&error), "the lock file still names the socket");
-    }
-    drop(socket);
+    let _held_until_the_end = door.close();
     if tokio::time::timeout(END_LIMIT, hub.service.shutdown()).await.is_err() {
         tracing::error!("the engine did not end within its time");
     }
@@ -206,7 +200,7 @@ fn whole_path(path: &Path) -> String {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned()
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, DaemonError> + Send + 'static) -> Result<T, DaemonError> {
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, DaemonError> + Send + 'static) -> Result<T, DaemonError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| DaemonError::System { what: "look at the file system", source: std::io::Error::other(error) })?
 }

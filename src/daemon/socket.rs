@@ -14,7 +14,8 @@ use tokio::net::{UnixListener, UnixStream};
 pub(super) struct Socket {
     listener: UnixListener,
     path: PathBuf,
-    inode: u64,
+    /// Device and inode of its file.
+    file: (u64, u64),
 }
 
 impl Socket {
@@ -25,19 +26,25 @@ impl Socket {
             Ok(found) if !found.file_type().is_socket() => {
                 return Err(failed(io::Error::other("something that is no socket has its name")));
             }
-            // We hold the lock, so a socket of ours that answers is another folder's: not ours to take.
-            Ok(_) if UnixStream::connect(path).await.is_ok() => {
-                return Err(failed(io::Error::other("another daemon listens there; set QD_RUNTIME_DIR to another folder")));
+            Ok(_) => {
+                if let Ok(stream) = UnixStream::connect(path).await {
+                    // We hold the lock, so whoever answers lost its lock file, or is a stranger: not ours to replace.
+                    let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
+                    let who = pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
+                    return Err(failed(io::Error::other(format!(
+                        "{who} listens there: end it first, or set QD_RUNTIME_DIR to another folder"
+                    ))));
+                }
             }
-            _ => {}
+            Err(_) => {}
         }
         let draft = path.with_extension("new");
         remove(&draft).map_err(failed)?;
         let listener = UnixListener::bind(&draft).map_err(failed)?;
         std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
-        let inode = std::fs::symlink_metadata(&draft).map_err(failed)?.ino();
+        let meta = std::fs::symlink_metadata(&draft).map_err(failed)?;
         std::fs::rename(&draft, path).map_err(failed)?;
-        Ok(Self { listener, path: path.to_owned(), inode })
+        Ok(Self { listener, path: path.to_owned(), file: (meta.dev(), meta.ino()) })
     }
 
     /// Waits for a client. Cancel safe.
@@ -50,7 +57,7 @@ impl Socket {
 
     /// Tells whether the name still leads to this socket; a cleaner of old files may have removed it.
     pub(super) fn is_in_place(&self) -> bool {
-        std::fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode)
+        std::fs::symlink_metadata(&self.path).is_ok_and(|meta| (meta.dev(), meta.ino()) == self.file)
     }
 }
 

@@ -3,7 +3,31 @@
 //! Invariant: a session never names a concrete kind of backend; the state of a session changes only by adopting the files of
 //! a command whose record says that they are whole.
 
+mod adopt;
+pub mod collect;
+mod completions;
+mod drive;
+mod errand;
+mod error;
+mod feed;
+mod files;
+mod handle;
+mod keep;
 pub mod log;
+mod open;
+mod own;
+mod place;
+mod prepare;
+mod run;
+mod settle;
+mod state;
+mod streams;
+#[cfg(test)]
+mod tests;
+
+pub use crate::shell::explain::explain as exit_code_meaning;
+pub use error::SessionError;
+pub use handle::Session;
 
 use crate::backend::ShellChoice;
 use crate::model::{EndedBy, Outcome, ProcessId, Warning};
@@ -87,4 +111,20 @@ pub struct Ended {
     pub duration: Duration,
     /// What the caller must know.
     pub warnings: Vec<Warning>,
+}
+
+/// Gives `bytes` random bytes as hex digits.
+fn random_hex(bytes: usize) -> String {
+    let random = uuid::Uuid::new_v4();
+    // The fixed bits of a UUID stand in bytes 6 and 8.
+    let free = random.as_bytes().iter().enumerate().filter(|(i, _)| *i != 6 && *i != 8).map(|(_, b)| b);
+    free.take(bytes).map(|b| format!("{b:02x}")).collect()
+}
+
+/// Waits for a task of ours; a task that panicked is a fault of our own.
+async fn joined<T>(task: tokio::task::JoinHandle<Result<T, SessionError>>) -> Result<T, SessionError> {
+    task.await.unwrap_or_else(|error| {
+        let text = format!("a task of the session failed: {error}");
+        Err(SessionError::Backend(crate::backend::BackendError::new(crate::backend::ErrorKind::Internal, text)))
+    })
 }

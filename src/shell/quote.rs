@@ -30,6 +30,20 @@ pub fn text(word: &str) -> String {
     out
 }
 
+/// Quotes bytes for bash so that the word is one line, whatever it holds.
+pub fn one_line(text: &[u8]) -> Vec<u8> {
+    let mut out = b"$'".to_vec();
+    for &b in text {
+        match b {
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\'' | b'\\' => out.extend_from_slice(&[b'\\', b]),
+            _ => out.push(b),
+        }
+    }
+    out.push(b'\'');
+    out
+}
+
 /// Quotes only where needed, for command lines that a person reads.
 pub fn pretty(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
@@ -47,5 +61,6 @@ mod tests {
         assert_eq!(pretty("src/main.rs"), "src/main.rs");
         assert_eq!(pretty(""), "''");
         assert_eq!(pretty("a b"), "'a b'");
+        assert_eq!(one_line(b"it's\na\\b"), b"$'it\\'s\\na\\\\b'");
     }
 }

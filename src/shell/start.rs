@@ -63,7 +63,12 @@ pub fn far_line(nonce: &str, pick: Pick, empty: bool) -> String {
         Pick::Bash => format!("{bash}; echo 'qd: no bash here' >&2; exit 127"),
         Pick::Sh => sh,
     };
-    format!("exec sh -c 'eval \"$(printf %b \"$1\")\"' sh '{}'", octal(inner.as_bytes()))
+    any_shell_runs(inner.as_bytes())
+}
+
+/// Gives one line that every login shell understands and that makes sh run a text.
+pub(super) fn any_shell_runs(text: &[u8]) -> String {
+    format!("exec sh -c 'eval \"$(printf %b \"$1\")\"' sh '{}'", octal(text))
 }
 
 /// Writes every byte as `\0ooo`, which `printf %b` reads back in every shell.

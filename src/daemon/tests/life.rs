@@ -160,6 +160,23 @@ async fn a_changed_config_is_taken_up_and_a_broken_one_is_told() {
 }
 
 #[tokio::test]
+async fn a_socket_that_is_removed_is_put_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = daemon(folder.path(), "").await;
+    let client = daemon.client().await;
+    for _ in 0..2 {
+        std::fs::remove_file(daemon.paths.socket()).unwrap();
+        until(&client, || daemon.paths.socket().exists()).await;
+        daemon.client().await.call(OverviewCall {}).await.unwrap();
+    }
+    std::fs::remove_dir_all(&daemon.paths.runtime).unwrap();
+    until(&client, || daemon.paths.socket().exists()).await;
+    daemon.client().await.call(Shutdown::default()).await.unwrap();
+    capped(daemon.running).await.unwrap().unwrap();
+    assert!(!daemon.paths.socket().exists());
+}
+
+#[tokio::test]
 async fn an_idle_daemon_ends_by_itself_once_clients_and_commands_are_gone() {
     let folder = tempfile::tempdir().unwrap();
     let daemon = daemon(folder.path(), "idle_exit: 1s\n").await;

@@ -1,0 +1,308 @@
+//! A log on disk: one file from its beginning up to the cap, then the last stretch in segments.
+//!
+//! Invariant: a byte's place is decided by its offset alone; what is not there is known, byte for byte, as missing.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Segments kept of what is over the cap.
+const SEGMENTS: usize = 2;
+/// Bounds of a segment's size; between them it is an eighth of the cap.
+const SEGMENT: Range<u64> = 64 * 1024..64 * 1024 * 1024;
+/// Missing stretches that are told apart; more are counted as one with what lies between.
+const HOLES: usize = 256;
+
+/// The files of one log.
+#[derive(Debug)]
+pub(super) struct Disk {
+    path: PathBuf,
+    cap: u64,
+    segment: u64,
+    main: Option<Arc<File>>,
+    made: bool,
+    /// Segments by number, oldest first.
+    tail: VecDeque<(u64, Option<Arc<File>>)>,
+    holes: Vec<Range<u64>>,
+    index: Option<File>,
+    index_len: u64,
+}
+
+/// What a write lost.
+#[derive(Debug, Default)]
+pub(super) struct Lost {
+    /// Bytes that are not kept, older ones too.
+    pub(super) bytes: u64,
+    /// Why.
+    pub(super) reason: Option<String>,
+}
+
+/// Where a byte is.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    /// In this file at this position, with at least so many after it.
+    At {
+        /// The file.
+        file: Arc<File>,
+        /// Position in it.
+        position: u64,
+        /// Bytes from there on that are in the same file.
+        len: u64,
+    },
+    /// Not kept; the next that is kept has this offset.
+    Missing {
+        /// The offset.
+        until: u64,
+    },
+}
+
+impl Disk {
+    pub(super) fn new(path: PathBuf, cap: u64) -> Self {
+        let segment = (cap / 8).clamp(SEGMENT.start, SEGMENT.end);
+        Self { path, cap, segment, main: None, made: false, tail: VecDeque::new(), holes: Vec::new(), index: None, index_len: 0 }
+    }
+
+    /// Appends records to the index beside the log.
+    pub(super) fn write_index(&mut self, records: &[u8]) -> io::Result<()> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let file = match self.index.take() {
+            Some(file) => file,
+            None => open(&index_path(&self.path), self.index_len == 0)?,
+        };
+        self.index.insert(file).write_all_at(records, self.index_len)?;
+        self.index_len += records.len() as u64;
+        Ok(())
+    }
+
+    /// Writes bytes at their offset. What cannot be written is lost: it is never tried again.
+    pub(super) fn write(&mut self, mut offset: u64, mut bytes: &[u8]) -> Lost {
+        let mut lost = Lost::default();
+        while !bytes.is_empty() {
+            let (position, room) = self.room(offset);
+            let n = usize::try_from(room).map_or(bytes.len(), |room| room.min(bytes.len()));
+            if let Err((done, e)) =
+                self.file_for_writing(offset, &mut lost).map_err(|e| (0, e)).and_then(|f| write_at(&f, position, &bytes[..n]))
+            {
+                let missing = offset + done as u64..offset + n as u64;
+                lost.bytes += missing.end - missing.start;
+                lost.reason = Some(format!("output could not be written to {}: {e}", self.path.display()));
+                self.add_hole(missing);
+            }
+            offset += n as u64;
+            bytes = &bytes[n..];
+        }
+        lost
+    }
+
+    /// The position of an offset in its file, and the room from there to the file's end.
+    fn room(&self, offset: u64) -> (u64, u64) {
+        match offset.checked_sub(self.cap) {
+            None => (offset, self.cap - offset),
+            Some(over) => (over % self.segment, self.segment - over % self.segment),
+        }
+    }
+
+    fn file_for_writing(&mut self, offset: u64, lost: &mut Lost) -> io::Result<Arc<File>> {
+        let Some(over) = offset.checked_sub(self.cap) else {
+            if self.main.is_none() {
+                self.main = Some(Arc::new(open(&self.path, !self.made)?));
+                self.made = true;
+            }
+            return self.main.clone().ok_or_else(|| io::ErrorKind::NotFound.into());
+        };
+        let number = over / self.segment;
+        if self.tail.back().is_none_or(|(last, _)| *last < number) {
+            self.tail.push_back((number, None));
+            while self.tail.len() > SEGMENTS {
+                self.drop_oldest(lost);
+            }
+            let path = self.segment_path(number);
+            let file = Arc::new(open(&path, true)?);
+            if let Some((_, place)) = self.tail.back_mut() {
+                *place = Some(file);
+            }
+        }
+        let path = self.segment_path(number);
+        let place = self.tail.iter_mut().find(|(n, _)| *n == number).ok_or(io::ErrorKind::NotFound)?;
+        if place.1.is_none() {
+            place.1 = Some(Arc::new(open(&path, false)?));
+        }
+        place.1.clone().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Lets go of the oldest segment: the middle of the output is not kept.
+    fn drop_oldest(&mut self, lost: &mut Lost) {
+        let Some((number, _)) = self.tail.pop_front() else { return };
+        let start = self.cap + number * self.segment;
+        let gone = start..start + self.segment;
+        // What was a hole in it is counted already.
+        let counted: u64 = self.holes.iter().map(|h| h.end.min(gone.end).saturating_sub(h.start.max(gone.start))).sum();
+        lost.bytes += self.segment - counted;
+        lost.reason.get_or_insert_with(|| format!("the log is over its cap of {} bytes: the middle is not kept", self.cap));
+        self.holes.retain(|h| h.start < gone.start || h.end > gone.end);
+        // A file that cannot be removed only takes room.
+        let _ = std::fs::remove_file(self.segment_path(number));
+    }
+
+    fn segment_path(&self, number: u64) -> PathBuf {
+        with_suffix(&self.path, &format!(".tail{number}"))
+    }
+
+    fn add_hole(&mut self, hole: Range<u64>) {
+        let many = self.holes.len() >= HOLES;
+        match self.holes.last_mut() {
+            Some(last) if many || last.end == hole.start => last.end = hole.end,
+            _ => self.holes.push(hole),
+        }
+    }
+
+    /// Finds a byte that is not in memory. `written` is the end of what was given to the disk.
+    pub(super) fn place(&mut self, offset: u64, written: u64) -> io::Result<Place> {
+        if offset >= self.cap {
+            let first = self.tail.front().map_or(written, |(n, _)| self.cap + n * self.segment);
+            if offset < first {
+                return Ok(Place::Missing { until: first.min(written) });
+            }
+        }
+        if let Some(hole) = self.holes.iter().find(|h| h.contains(&offset)) {
+            return Ok(Place::Missing { until: hole.end });
+        }
+        let (position, room) = self.room(offset);
+        let until_hole = self.holes.iter().find(|h| h.start > offset).map_or(u64::MAX, |h| h.start - offset);
+        let len = room.min(until_hole).min(written.saturating_sub(offset));
+        let file = self.file_for_reading(offset)?;
+        Ok(Place::At { file, position, len })
+    }
+
+    fn file_for_reading(&self, offset: u64) -> io::Result<Arc<File>> {
+        let (held, path) = match offset.checked_sub(self.cap) {
+            None => (self.main.clone(), self.path.clone()),
+            Some(over) => {
+                let number = over / self.segment;
+                let held = self.tail.iter().find(|(n, _)| *n == number).and_then(|(_, f)| f.clone());
+                (held, self.segment_path(number))
+            }
+        };
+        held.map_or_else(|| File::open(path).map(Arc::new), Ok)
+    }
+
+    /// Closes the files until they are needed again: an ended log holds no descriptor.
+    pub(super) fn close(&mut self) {
+        self.main = None;
+        self.index = None;
+        self.tail.iter_mut().for_each(|(_, file)| *file = None);
+    }
+}
+
+/// Removes the files of a log. One that is not there is no error.
+pub fn remove(path: &Path) -> io::Result<()> {
+    let Some(name) = path.file_name().and_then(|n| n.to_str()) else { return Ok(()) };
+    let folder = path.parent().unwrap_or(Path::new("."));
+    for entry in std::fs::read_dir(folder)?.flatten() {
+        let file = entry.file_name();
+        let belongs = file.to_str().and_then(|f| f.strip_prefix(name)).is_some_and(|rest| rest == ".idx" || rest.starts_with(".tail"));
+        if belongs {
+            ignore_missing(std::fs::remove_file(entry.path()))?;
+        }
+    }
+    ignore_missing(std::fs::remove_file(path))
+}
+
+fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
+    result.or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
+}
+
+/// The file that says which bytes were stderr.
+pub(super) fn index_path(log: &Path) -> PathBuf {
+    with_suffix(log, ".idx")
+}
+
+/// Appends to the name of a file.
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Opens a file of ours for reading and writing.
+fn open(path: &Path, fresh: bool) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(fresh).truncate(fresh).mode(0o600).open(path)
+}
+
+/// Writes all bytes at a position, or says how many were written before it failed.
+fn write_at(file: &File, position: u64, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.write_at(&bytes[done..], position + done as u64) {
+            Ok(0) => return Err((done, io::ErrorKind::WriteZero.into())),
+            Ok(n) => done += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err((done, e)),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn read(disk: &mut Disk, offset: u64, written: u64) -> Result<Vec<u8>, u64> {
+        match disk.place(offset, written).unwrap() {
+            Place::Missing { until } => Err(until),
+            Place::At { file, position, len } => {
+                let mut bytes = vec![0; usize::try_from(len).unwrap()];
+                file.read_exact_at(&mut bytes, position).unwrap();
+                Ok(bytes)
+            }
+        }
+    }
+
+    #[test]
+    fn over_the_cap_head_and_tail_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut disk = Disk::new(path.clone(), 100);
+        let segment = 64 * 1024_u64;
+        let all: Vec<u8> = (0..100 + segment * 4 + 10).map(|i| (i % 251) as u8).collect();
+        let mut lost = 0;
+        for (i, piece) in all.chunks(10_000).enumerate() {
+            lost += disk.write(i as u64 * 10_000, piece).bytes;
+        }
+        let written = all.len() as u64;
+        assert_eq!(lost, segment * 3);
+        assert_eq!(read(&mut disk, 0, written).unwrap(), &all[..100]);
+        assert_eq!(read(&mut disk, 100, written), Err(100 + segment * 3));
+        let tail = usize::try_from(100 + segment * 3).unwrap();
+        assert_eq!(read(&mut disk, tail as u64, written).unwrap(), &all[tail..tail + 65536]);
+        assert_eq!(read(&mut disk, 100 + segment * 4, written).unwrap().len(), 10);
+        disk.close();
+        assert_eq!(read(&mut disk, 50, written).unwrap(), &all[50..100]);
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3);
+        remove(&path).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        remove(&path).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_a_hole_with_a_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("later");
+        let mut disk = Disk::new(folder.join("log"), 1000);
+        let lost = disk.write(0, b"gone");
+        assert_eq!(lost.bytes, 4);
+        assert!(lost.reason.unwrap().contains("could not be written"));
+        std::fs::create_dir(&folder).unwrap();
+        assert_eq!(disk.write(4, b"kept").bytes, 0);
+        assert_eq!(read(&mut disk, 0, 8), Err(4));
+        assert_eq!(read(&mut disk, 4, 8).unwrap(), b"kept");
+    }
+}

@@ -1,0 +1,209 @@
+//! Whole logs on a real disk.
+//!
+//! Invariant: every byte that a test appends is looked for at its offset.
+
+use super::*;
+
+fn pattern(from: u64, len: usize) -> Vec<u8> {
+    (from..from + len as u64).map(|i| (i % 251) as u8).collect()
+}
+
+fn log(cap: u64) -> (Arc<Log>, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    (Log::create(dir.path().join("p.log"), cap), dir)
+}
+
+async fn read_all(log: &Log, mut offset: u64, step: u64) -> Vec<u8> {
+    let mut all = Vec::new();
+    loop {
+        let chunk = log.read(LogStart::Offset(offset), step).await.unwrap();
+        assert_eq!(chunk.runs.iter().map(|r| r.len).sum::<u64>(), chunk.bytes.len() as u64);
+        assert_eq!(chunk.offset, offset + chunk.skipped);
+        if chunk.bytes.is_empty() {
+            return all;
+        }
+        offset = chunk.offset + chunk.bytes.len() as u64;
+        all.extend_from_slice(&chunk.bytes);
+    }
+}
+
+#[tokio::test]
+async fn small_output_touches_no_file_before_it_is_read() {
+    let (log, _dir) = log(1 << 30);
+    log.append(Stream::Out, b"hello\n").await;
+    log.finish();
+    let chunk = log.read(LogStart::Offset(0), 100).await.unwrap();
+    assert_eq!((chunk.bytes.as_slice(), chunk.total, chunk.ended, chunk.skipped), (&b"hello\n"[..], 6, true, 0));
+    assert!(!log.path().exists());
+    log.flush().await;
+    assert_eq!(std::fs::read(log.path()).unwrap(), b"hello\n");
+    assert_eq!(log.lost(), None);
+}
+
+#[tokio::test]
+async fn large_output_is_whole_on_disk_and_bounded_in_memory() {
+    let (log, _dir) = log(1 << 30);
+    let mut total = 0;
+    for len in [1, 65_536, 1 << 20, 777, 3 << 20, 1 << 20, 9] {
+        log.append(Stream::Out, &pattern(total, len)).await;
+        total += len as u64;
+    }
+    assert_eq!(read_all(&log, 0, 300_000).await, pattern(0, usize::try_from(total).unwrap()));
+    log.flush().await;
+    assert!(total - lock(&log.inner.state).memory.first() <= RING + memory::BLOCK as u64 * 2);
+    assert!(lock(&log.inner.state).memory.held() <= 8 * memory::BLOCK);
+    log.finish();
+    while lock(&log.inner.state).memory.held() > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(read_all(&log, 12_345, 1 << 20).await, pattern(12_345, usize::try_from(total).unwrap() - 12_345));
+    assert_eq!(std::fs::read(log.path()).unwrap().len() as u64, total);
+    // What was left behind still writes.
+    log.append(Stream::Out, &pattern(total, 10)).await;
+    log.flush().await;
+    assert_eq!(log.read(LogStart::TailBytes(10), 100).await.unwrap().bytes, pattern(total, 10));
+    assert_eq!(std::fs::read(log.path()).unwrap(), pattern(0, usize::try_from(total).unwrap() + 10));
+}
+
+#[tokio::test]
+async fn over_the_cap_the_middle_is_skipped_and_said() {
+    let (log, _dir) = log(1 << 20);
+    let mib = 1_u64 << 20;
+    for i in 0..8 {
+        log.append(Stream::Out, &pattern(i * mib, 1 << 20)).await;
+    }
+    log.finish();
+    log.flush().await;
+    assert_eq!(log.total(), 8 * mib);
+    let segment = mib / 8;
+    let (lost, reason) = log.lost().expect("some is lost");
+    assert_eq!(lost, 7 * mib - 2 * segment);
+    assert!(reason.contains("over its cap of 1048576 bytes"), "{reason}");
+    let head = log.read(LogStart::Offset(mib - 10), 100).await.unwrap();
+    assert_eq!((head.skipped, head.bytes), (0, pattern(mib - 10, 10)));
+    let after = log.read(LogStart::Offset(mib), 100).await.unwrap();
+    assert_eq!((after.offset, after.skipped), (8 * mib - 2 * segment, lost));
+    assert_eq!(after.bytes, pattern(after.offset, 100));
+    let within = log.read(LogStart::Offset(5 * mib), 100).await.unwrap();
+    assert_eq!((within.offset, within.skipped), (8 * mib - 2 * segment, 3 * mib - 2 * segment));
+    assert_eq!(log.read(LogStart::TailBytes(50), 100).await.unwrap().bytes, pattern(8 * mib - 50, 50));
+}
+
+#[tokio::test]
+async fn streams_are_known_in_memory_and_on_disk() {
+    let (log, dir) = log(1 << 30);
+    let mut expected = Vec::new();
+    for i in 0..2000_u64 {
+        let stream = if i % 3 == 1 { Stream::Err } else { Stream::Out };
+        let piece = pattern(i, 400);
+        log.append(stream, &piece).await;
+        expected.extend(std::iter::repeat_n(stream, 400));
+    }
+    log.finish();
+    log.flush().await;
+    assert!(dir.path().join("p.log.idx").exists());
+    for (from, max) in [(0, 1000), (399, 2), (400_000, 5000), (799_000, 2000)] {
+        let chunk = log.read(LogStart::Offset(from), max).await.unwrap();
+        let got: Vec<Stream> = chunk.runs.iter().flat_map(|r| std::iter::repeat_n(r.stream, usize::try_from(r.len).unwrap())).collect();
+        let from = usize::try_from(from).unwrap();
+        assert_eq!(got, &expected[from..from + chunk.bytes.len()], "from {from}");
+    }
+    remove(log.path()).unwrap();
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn the_last_lines_are_found() {
+    let (log, _dir) = log(1 << 30);
+    let tail = |n| {
+        let log = log.clone();
+        async move { String::from_utf8(log.read(LogStart::TailLines(n), 1 << 20).await.unwrap().bytes).unwrap() }
+    };
+    assert_eq!(tail(3).await, "");
+    log.append(Stream::Out, b"one\ntwo\nthree\n").await;
+    assert_eq!((tail(0).await.as_str(), tail(1).await.as_str(), tail(2).await.as_str()), ("", "three\n", "two\nthree\n"));
+    assert_eq!((tail(3).await.as_str(), tail(9).await.as_str()), ("one\ntwo\nthree\n", "one\ntwo\nthree\n"));
+    log.append(Stream::Out, b"open").await;
+    assert_eq!((tail(1).await.as_str(), tail(2).await.as_str()), ("open", "three\nopen"));
+    // Lines longer than the window are cut at it.
+    log.append(Stream::Out, &vec![b'x'; 3 << 20]).await;
+    assert_eq!(tail(1).await.len() as u64, LINES_WITHIN);
+}
+
+#[tokio::test]
+async fn watchers_wake_when_it_grows_and_when_it_ends() {
+    let (log, _dir) = log(1 << 30);
+    let watcher = |offset| {
+        let log = log.clone();
+        tokio::spawn(async move { log.grown(offset).await })
+    };
+    let (first, end) = (watcher(0), watcher(5));
+    tokio::task::yield_now().await;
+    log.append(Stream::Out, b"12345").await;
+    first.await.unwrap();
+    assert!(!end.is_finished());
+    log.finish();
+    end.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_disk_that_takes_nothing_loses_output_but_not_the_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = Log::create(dir.path().join("no-such-folder/p.log"), 1 << 30);
+    for i in 0..20 {
+        log.append(Stream::Out, &pattern(i << 20, 1 << 20)).await;
+    }
+    log.flush().await;
+    assert!(lock(&log.inner.state).memory.held() <= 8 * memory::BLOCK);
+    let (lost, reason) = log.lost().expect("lost");
+    assert_eq!(lost, 20 << 20);
+    assert!(reason.contains("could not be written to"), "{reason}");
+    // The end is still in memory, and what is gone is skipped with a count.
+    let chunk = log.read(LogStart::Offset(0), 1000).await.unwrap();
+    assert!(chunk.skipped > 0 && chunk.bytes == pattern(chunk.offset, 1000));
+    log.finish();
+    assert_eq!(log.read(LogStart::TailBytes(5), 5).await.unwrap().bytes, pattern((20 << 20) - 5, 5));
+}
+
+#[tokio::test]
+async fn a_full_disk_is_counted_byte_for_byte() {
+    // /dev/full takes opens and refuses every write, like a full disk.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.log");
+    std::os::unix::fs::symlink("/dev/full", &path).unwrap();
+    let log = Log::create(path, 1 << 30);
+    log.append(Stream::Out, &pattern(0, 1 << 20)).await;
+    log.flush().await;
+    let (lost, reason) = log.lost().expect("lost");
+    assert_eq!(lost, 1 << 20);
+    assert!(reason.contains("No space left"), "{reason}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_follow_a_flood_without_a_gap() {
+    let (log, _dir) = log(1 << 30);
+    let total = 24_u64 << 20;
+    let reader = {
+        let log = log.clone();
+        tokio::spawn(async move {
+            let mut offset = 0;
+            loop {
+                log.grown(offset).await;
+                let chunk = log.read(LogStart::Offset(offset), 200_000).await.unwrap();
+                assert_eq!((chunk.offset, chunk.skipped), (offset, 0));
+                assert!(chunk.bytes.iter().zip(offset..).all(|(b, i)| u64::from(*b) == i % 251));
+                offset += chunk.bytes.len() as u64;
+                if chunk.ended && offset == chunk.total {
+                    return offset;
+                }
+            }
+        })
+    };
+    let mut at = 0;
+    while at < total {
+        log.append(Stream::Out, &pattern(at, 100_000)).await;
+        at += 100_000;
+    }
+    log.finish();
+    assert_eq!(reader.await.unwrap(), at);
+}
