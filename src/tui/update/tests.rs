@@ -2,7 +2,7 @@ use super::*;
 use crate::model::{Event, HealthState, LogStart, Who, WhoKind};
 use crate::tui::layout::Mode;
 use crate::tui::state::Link;
-use crate::tui::state::apply::{Msg, Refused};
+use crate::tui::state::apply::{Msg, Refused, Urgency};
 use crate::tui::state::overlay::{GUARD_MS, Overlay};
 use crate::tui::testing::{self, pane_of, typed};
 use crate::tui::view;
@@ -431,6 +431,26 @@ fn losing_the_daemon_leaves_what_ran_unknown_until_it_is_told_again() {
     assert!(state.blocks["p1"].lost, "a new daemon does not know it");
     state.apply(Msg::Connected { epoch: 3, overview: Box::new(crate::model::Overview { processes: rows, ..overview() }) });
     assert!(!state.blocks["p1"].lost, "the same daemon does");
+}
+
+#[test]
+fn only_what_is_seen_asks_for_a_frame() {
+    let mut state = on_web();
+    testing::run(&mut state, "p1", "web", "make", 1);
+    testing::run(&mut state, "p2", "local", "make", 2);
+    state.zoom = true;
+    drawn(&mut state);
+    let output = |id: &str| Msg::Event(Event::Output { process: id.to_owned(), total: 5 });
+    assert_eq!(state.urgency(&output("p1")), Urgency::Now);
+    assert_eq!(state.urgency(&output("p2")), Urgency::Later);
+    let mut web = state.backends[1].clone();
+    let event = |b: &crate::model::BackendInfo| Msg::Event(Event::Backend { backend: Box::new(b.clone()) });
+    web.health.last_heard = Some(5);
+    assert_eq!(state.urgency(&event(&web)), Urgency::Never);
+    web.health.round_trip_us = Some(99);
+    assert_eq!(state.urgency(&event(&web)), Urgency::Later);
+    web.health.state = HealthState::Degraded;
+    assert_eq!(state.urgency(&event(&web)), Urgency::Now);
 }
 
 #[test]

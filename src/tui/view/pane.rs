@@ -9,7 +9,7 @@ use crate::tui::format;
 use crate::tui::rows;
 use crate::tui::state::pane::RowId;
 use crate::tui::state::{Drawn, DrawnPane, Link, Mood, State, View};
-use crate::tui::text::{clean, cut_front, put, wrap};
+use crate::tui::text::{clean, cut_front, put, wrap_words};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -89,7 +89,8 @@ fn title(state: &State, index: usize, backend: &BackendInfo, width: usize, focus
 pub(super) fn cwd(state: &State, index: usize) -> Option<String> {
     let pane = state.panes.get(index)?;
     let backend = state.backends.get(index)?;
-    let cwd = clean(&state.session(&pane.backend, &pane.session)?.cwd);
+    // A session whose first command has not ended has no directory yet.
+    let cwd = clean(&state.session(&pane.backend, &pane.session).filter(|s| !s.cwd.is_empty())?.cwd);
     let user = backend.address.split_once('@').map(|(u, _)| u);
     let home = match (backend.kind, user) {
         (crate::model::BackendKind::Local, _) => state.facts.home.clone(),
@@ -175,10 +176,10 @@ fn frozen(state: &State, backend: &BackendInfo, width: usize) -> Vec<String> {
             let fix = health.fix.as_deref().map_or_else(String::new, |f| format!("; {}", clean(f)));
             format!("{dash} down since {time}{reason}{fix}")
         }
-        HealthState::Degraded if health.reason.is_some() => format!("{dash} slow{reason}"),
+        HealthState::Degraded if health.reason.is_some() => format!("{dash} {}", reason.trim_start_matches(": ")),
         _ => return Vec::new(),
     };
-    wrap(&text, width).into_iter().map(|range| text[range].to_owned()).collect()
+    wrap_words(&text, width).into_iter().map(|range| text[range].to_owned()).collect()
 }
 
 fn empty(state: &State, backend: &BackendInfo, area: Rect, buf: &mut Buffer) {
@@ -199,7 +200,7 @@ pub(super) fn nothing_yet(state: &State, area: Rect, buf: &mut Buffer) {
         Link::Lost { reason, .. } => format!("no daemon: {reason}"),
         _ => "reaching the daemon".to_owned(),
     };
-    for (i, range) in wrap(&text, area.width.saturating_sub(2) as usize).into_iter().enumerate() {
+    for (i, range) in wrap_words(&text, area.width.saturating_sub(2) as usize).into_iter().enumerate() {
         put(buf, area, area.x + 1, area.y.saturating_add(1 + i as u16), &text[range], theme.dim());
     }
 }
