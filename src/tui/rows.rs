@@ -8,7 +8,7 @@ use super::screen::{Entry, Line, gap_text};
 use super::state::State;
 use super::state::block::Block;
 use super::state::pane::{Anchor, RowId};
-use super::text::{clean, wrap};
+use super::text::{clean, wrap, wrap_words};
 use crate::model::{Outcome, ProcessState};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -222,7 +222,7 @@ fn feet(block: &Block, width: usize) -> Vec<(Tone, String)> {
     let mut out = Vec::new();
     let mut say = |tone, text: &str| {
         let text = clean(text);
-        for range in wrap(&text, width.saturating_sub(2).max(8)).into_iter().take(4) {
+        for range in wrap_words(&text, width.saturating_sub(2).max(8)).into_iter().take(4) {
             out.push((tone, text[range].to_owned()));
         }
     };

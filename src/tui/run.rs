@@ -202,10 +202,10 @@ async fn turn<L: Dial>(
     frames: &mut Frames,
 ) -> Result<(), TuiError> {
     loop {
-        if frames.is_free() {
-            if let Some(frame) = app.frame() {
-                frames.send(frame);
-            }
+        if frames.is_free()
+            && let Some(frame) = app.frame()
+        {
+            frames.send(frame);
         }
         let wake = app.next_wake(frames.is_free());
         let timer = async {

@@ -90,7 +90,8 @@ impl Block {
         if self.reading || self.stuck || self.refused || self.lost || self.total <= self.next {
             return None;
         }
-        if !open && !(self.info.state.is_ended() && self.total <= SMALL) {
+        let small = self.info.state.is_ended() && self.total <= SMALL;
+        if !open && !small {
             return None;
         }
         let left = self.total - self.next;

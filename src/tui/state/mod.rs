@@ -238,8 +238,8 @@ impl State {
         let name = super::text::clean(&backend.name);
         match health.state {
             HealthState::Reconnecting => Some(match health.next_try {
-                Some(at) => format!("{name} is reconnecting: next try in {}s", (at - self.now + 999).max(0) / 1000),
-                None => format!("{name} is reconnecting"),
+                Some(at) if at > self.now => format!("{name} is reconnecting: next try in {}s", (at - self.now + 999) / 1000),
+                _ => format!("{name} is reconnecting: trying now"),
             }),
             HealthState::Down => Some(format!("{name} is down")),
             HealthState::Idle | HealthState::Connecting | HealthState::Up | HealthState::Degraded => None,

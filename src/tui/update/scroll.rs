@@ -4,7 +4,7 @@
 
 use crate::tui::input::table::Action;
 use crate::tui::rows::{self, Kind, Row};
-use crate::tui::state::pane::{Anchor, RowId};
+use crate::tui::state::pane::Anchor;
 use crate::tui::state::{Mood, State, View};
 
 /// Rows looked through by one search.
