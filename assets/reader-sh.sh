@@ -1,4 +1,5 @@
-# shellcheck shell=sh disable=SC3045,SC2034  # whether `read` has -d is tried first
+# `read -d` is tried before it is used.
+# shellcheck shell=dash disable=SC3045,SC2034
 # The reader of dash and busybox ash: says READY on stderr, then reads one size, one script and one NUL, and runs the script. GNU
 # head -c reads no byte too many; busybox's does, but its `read` has -d, which wants the NUL. dd one byte at a time is the last
 # resort. @NONCE@ = 16 hex digits, one per shell.

@@ -20,6 +20,7 @@ pub mod client;
 pub mod config;
 pub mod daemon;
 pub mod engine;
+pub mod logging;
 pub mod model;
 pub mod paths;
 pub mod protocol;

@@ -3,6 +3,7 @@
 //! Invariant: a backend knows nothing of sessions, snapshots, deadlines, retries or logs; those are written once, above.
 //! It uses `shell::quote` and `shell::start` (how a shell is started on it) and nothing else of the shell text.
 
+pub mod absent;
 pub mod control;
 pub mod error;
 #[doc(hidden)]
@@ -13,6 +14,7 @@ pub mod ready;
 pub mod ssh;
 
 pub use error::{BackendError, ErrorKind};
+pub use local::ClientEnv;
 
 use crate::model::{BackendKind, Capabilities};
 use futures::future::BoxFuture;

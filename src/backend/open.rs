@@ -1,10 +1,27 @@
 //! The only file that names every kind of backend: makes one from its settings.
 
+use super::local::{ClientEnv, Local, Reaper};
+use super::ssh::Ssh;
 use super::{Backend, BackendError, ErrorKind};
-use crate::config::BackendSettings;
+use crate::config::{BackendSettings, KindSettings};
 use std::sync::Arc;
 
-/// Makes the backend that the settings describe. Does not connect.
-pub fn open(settings: &BackendSettings) -> Result<Arc<dyn Backend>, BackendError> {
-    Err(BackendError::new(ErrorKind::Unsupported, format!("backend kind {} is not in this version", settings.kind.word())))
+/// Makes the backend that the settings describe. Does not connect. `client_env` is looked at each time it is needed: locally for
+/// the login environment, for ssh to find the agent. `reaper` ends local commands when this process is killed.
+pub fn open(settings: &BackendSettings, client_env: &ClientEnv, reaper: Option<&Reaper>) -> Result<Arc<dyn Backend>, BackendError> {
+    match &settings.kind {
+        KindSettings::Local => {
+            let local = Local::new(client_env.clone());
+            Ok(Arc::new(match reaper {
+                Some(reaper) => local.with_reaper(reaper.clone()),
+                None => local,
+            }))
+        }
+        KindSettings::Ssh(ssh) => Ok(Arc::new(Ssh::new(settings, ssh, client_env.clone()))),
+        KindSettings::Later(kind) => Err(BackendError::new(
+            ErrorKind::Unsupported,
+            format!("backend {} is of kind {}, which is not in this version", settings.name, kind.as_str()),
+        )
+        .with_fix("remove it from the config, or wait for a version that has it")),
+    }
 }

@@ -3,9 +3,27 @@
 //! Invariant: a client finds the one daemon of its user and state folder, whatever its environment, and starts it when
 //! there is none.
 
-use crate::model::{ExecResult, ProcessInfo, Stream};
-use crate::protocol::calls::{Call, CallError, ExecCall, Follow};
+mod find;
+mod greet;
+mod items;
+mod link;
+mod start;
+mod stop;
+#[cfg(test)]
+mod tests;
+
+use crate::model::{Chunk, Event, ExecResult, LogRead, ProcessInfo, Stream};
+use crate::protocol::calls::{Call, CallError, ExecCall, Follow, Read, ReadParams, Watch};
+use link::{Handle, Incoming};
 use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+
+pub use items::{Items, Stdin};
+
+/// Events that may wait for a front end before the daemon is held back (it says `Lagged` when it has to drop some).
+const EVENT_QUEUE: usize = 256;
 
 /// How to find or start the daemon, and who is calling.
 #[derive(Clone, Debug, Default)]
@@ -46,10 +64,10 @@ pub enum ClientError {
     Call(#[from] CallError),
 }
 
-/// A connection to the daemon. Cheap to clone; the connection closes with the last clone.
+/// A connection to the daemon. Cheap to clone; the connection closes with the last clone (and the last [`Items`]).
 #[derive(Clone)]
 pub struct Client {
-    _private: (),
+    handle: Arc<Handle>,
 }
 
 /// What a running command or a followed log says, in order.
@@ -72,62 +90,92 @@ pub enum Item {
     Followed(Box<ProcessInfo>),
 }
 
-/// A running streaming call. Dropping it cancels the call.
-pub struct Items {
-    _private: (),
-}
-
 impl Client {
-    /// Finds or starts the daemon and says hello.
-    pub async fn connect(_how: &Connect) -> Result<Self, ClientError> {
-        Err(ClientError::NoDaemon)
+    /// Finds or starts the daemon and says hello. Dropping the future leaves a daemon that was being started to itself.
+    pub async fn connect(how: &Connect) -> Result<Self, ClientError> {
+        find::connect(how).await
+    }
+
+    /// Says hello on a stream that somebody else connected, such as an in-memory one.
+    pub async fn over<IO>(stream: IO, how: &Connect) -> Result<Self, ClientError>
+    where
+        IO: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        greet::greet(stream, how).await.map_err(greet::GreetError::for_the_only_try)
+    }
+
+    /// Ends the daemon of this user and state folder, also one that speaks another protocol, and waits until it is gone. With
+    /// commands running and without `force` it stays, and the reply says so. [`ClientError::NoDaemon`] when there is none.
+    /// Dropping the future leaves the daemon to its ending.
+    pub async fn stop(how: &Connect, force: bool) -> Result<crate::protocol::calls::ShutdownReply, ClientError> {
+        stop::stop(how, force).await
     }
 
     /// Makes one call and waits for its reply. Dropping the future cancels the call.
-    pub async fn call<C: Call>(&self, _call: C) -> Result<C::Reply, ClientError> {
-        Err(ClientError::NoDaemon)
+    pub async fn call<C: Call>(&self, call: C) -> Result<C::Reply, ClientError> {
+        let mut stream = self.handle.open(C::METHOD, &call)?;
+        loop {
+            match stream.next().await {
+                Incoming::Reply(text) => return link::parse(&text),
+                Incoming::Failed(error) => return Err(error),
+                Incoming::Item(_) | Incoming::Event(_) | Incoming::Data { .. } => {}
+            }
+        }
     }
 
-    /// Reads a piece of a log.
-    pub async fn read(&self, _read: crate::model::LogRead) -> Result<crate::model::Chunk, ClientError> {
-        Err(ClientError::NoDaemon)
+    /// Reads a piece of a log. Dropping the future cancels the call.
+    pub async fn read(&self, read: LogRead) -> Result<Chunk, ClientError> {
+        let mut stream = self.handle.open(Read::METHOD, &Read { read: ReadParams(read) })?;
+        let mut all = Vec::new();
+        loop {
+            match stream.next().await {
+                Incoming::Data { bytes, .. } if all.is_empty() => all = bytes,
+                Incoming::Data { bytes, .. } => all.extend(bytes),
+                Incoming::Reply(text) => return Ok(Chunk { bytes: all, ..link::parse(&text)? }),
+                Incoming::Failed(error) => return Err(error),
+                Incoming::Item(_) | Incoming::Event(_) => {}
+            }
+        }
     }
 
-    /// Runs a command; the items tell how it goes.
-    pub async fn exec(&self, _call: ExecCall) -> Result<Items, ClientError> {
-        Err(ClientError::NoDaemon)
+    /// Runs a command; the items tell how it goes. Never waits; wrong use shows in the first item.
+    pub async fn exec(&self, call: ExecCall) -> Result<Items, ClientError> {
+        Ok(Items::of_exec(self.handle.open(ExecCall::METHOD, &call)?, self.handle.clone()))
     }
 
-    /// Follows a log.
-    pub async fn follow(&self, _call: Follow) -> Result<Items, ClientError> {
-        Err(ClientError::NoDaemon)
+    /// Follows a log. Never waits; an unknown process shows in the first item.
+    pub async fn follow(&self, call: Follow) -> Result<Items, ClientError> {
+        Ok(Items::of_follow(self.handle.open(Follow::METHOD, &call)?, self.handle.clone()))
     }
 
     /// Watches everything: events arrive in the channel (bounded; the daemon says `Lagged` when some were dropped). The
-    /// channel ends when the connection does.
-    pub async fn watch(&self) -> Result<tokio::sync::mpsc::Receiver<crate::model::Event>, ClientError> {
-        Err(ClientError::NoDaemon)
-    }
-}
-
-impl Items {
-    /// Waits for the next item; none after the last one. Cancel safe.
-    pub async fn next(&mut self) -> Option<Result<Item, ClientError>> {
-        None
-    }
-
-    /// Sends bytes to the command's stdin; waits while the command does not read. An error means that it no longer can.
-    pub async fn send_stdin(&mut self, _bytes: Vec<u8>) -> Result<(), ClientError> {
-        Err(ClientError::NoDaemon)
-    }
-
-    /// Ends the command's stdin.
-    pub async fn end_stdin(&mut self) -> Result<(), ClientError> {
-        Err(ClientError::NoDaemon)
-    }
-
-    /// Asks for the command to be ended (Ctrl-C); its result still comes.
-    pub async fn cancel(&mut self) -> Result<(), ClientError> {
-        Err(ClientError::NoDaemon)
+    /// channel ends when the connection does. Dropping the receiver ends the watch.
+    pub async fn watch(&self) -> Result<mpsc::Receiver<Event>, ClientError> {
+        let mut stream = self.handle.open(Watch::METHOD, &Watch {})?;
+        match stream.next().await {
+            Incoming::Failed(error) => return Err(error),
+            // The first item says that the subscription is in force.
+            Incoming::Item(_) | Incoming::Event(_) | Incoming::Data { .. } | Incoming::Reply(_) => {}
+        }
+        let (sender, receiver) = mpsc::channel(EVENT_QUEUE);
+        tokio::spawn(async move {
+            loop {
+                let event = tokio::select! {
+                    incoming = stream.next() => match incoming {
+                        // An event of a later version is one that this front end has no use for.
+                        Incoming::Event(text) => link::parse::<Event>(&text).ok(),
+                        Incoming::Item(_) | Incoming::Data { .. } => None,
+                        Incoming::Reply(_) | Incoming::Failed(_) => return,
+                    },
+                    () = sender.closed() => return,
+                };
+                if let Some(event) = event
+                    && sender.send(event).await.is_err()
+                {
+                    return;
+                }
+            }
+        });
+        Ok(receiver)
     }
 }

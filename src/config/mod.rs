@@ -3,6 +3,30 @@
 //! Invariant: a `Config` that exists is whole: names are unique and legal, `local` is always there, the default backend
 //! exists. Everything below this layer trusts it.
 
+mod backend;
+mod check;
+mod defaults;
+mod error;
+mod fields;
+mod legacy;
+mod nearest;
+mod read;
+mod render;
+mod show;
+mod sources;
+mod ssh;
+mod value;
+mod watch;
+mod yaml;
+
+pub use check::{Migrated, WhichFile, check, migrate, migrate_text, which_file};
+pub use error::{ConfigError, Problem};
+pub use nearest::nearest;
+pub use show::show;
+pub use sources::{Chosen, Sources, load};
+pub use value::{parse_duration, parse_size, show_duration};
+pub use watch::{ConfigWatch, WatchError, watch};
+
 use crate::backend::ShellChoice;
 use crate::model::BackendKind;
 use std::collections::BTreeMap;
@@ -42,8 +66,8 @@ pub struct Config {
     pub log_level: String,
 }
 
-/// The settings of one backend.
-#[derive(Clone, Debug, PartialEq)]
+/// The settings of one backend. Its `Debug` shows no value of `env`.
+#[derive(Clone, PartialEq)]
 pub struct BackendSettings {
     /// Its name.
     pub name: String,
@@ -129,6 +153,17 @@ pub struct SshSettings {
     pub host_key: HostKeyPolicy,
 }
 
+impl SshSettings {
+    /// Gives where it leads, for a person: `ada@gpu.lab:22`, without the account when none is set.
+    pub fn address(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        match &self.user {
+            Some(user) => format!("{user}@{host}:{}", self.port),
+            None => format!("{host}:{}", self.port),
+        }
+    }
+}
+
 /// What to do with an unknown host key. A changed or revoked key is always refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HostKeyPolicy {
@@ -140,7 +175,7 @@ pub enum HostKeyPolicy {
 }
 
 /// How the TUI looks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UiSettings {
     /// Only ASCII glyphs.
     pub ascii: bool,
@@ -152,11 +187,13 @@ pub struct UiSettings {
     pub leader: Option<String>,
 }
 
-/// What is kept from agents and out of logs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What is kept from agents and out of logs. Its `Debug` shows no value.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct RedactSettings {
     /// Variables kept out of snapshots and from agents' commands; `*` at the end matches any rest.
     pub names: Vec<String>,
+    /// Values that the config refers to as secrets (`${NAME}`, `file:PATH`): never written to a log.
+    pub values: Vec<String>,
 }
 
 /// Bounds on what is kept.
@@ -173,3 +210,8 @@ pub struct Limits {
     /// Ended processes kept in the table (2,000).
     pub ended_kept: usize,
 }
+
+#[cfg(test)]
+mod files_tests;
+#[cfg(test)]
+mod tests;

@@ -2,17 +2,43 @@
 //!
 //! Invariant: it knows no protocol and no terminal; a command runs only on the backend that was named, and only once.
 
+mod aftermath;
+pub mod clock;
+pub mod connection;
+mod core;
+mod journal;
+mod place;
+mod run;
+mod shared;
+mod sweep;
+mod table;
+
 use crate::config::Config;
 use crate::model::{BackendInfo, Chunk, EndedBy, Event, Exec, ExecResult, LogRead, Overview, ProcessInfo, SessionDetail, SessionInfo, Who};
 use crate::paths::Paths;
+use crate::session::{Session, Stop, log::Log};
+use place::Place;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
+pub(crate) use self::core::{Core, State};
+
+/// The name of this machine as a backend.
+pub const LOCAL: &str = "local";
+/// The session of callers that name none.
+pub const MAIN_SESSION: &str = "main";
+/// How long a shutdown waits for commands to end: with what follows it stays under two seconds.
+const SHUTDOWN_LIMIT: Duration = Duration::from_millis(1_600);
+/// Between TERM and KILL at a shutdown.
+const SHUTDOWN_GRACE: Duration = Duration::from_millis(700);
+/// How long a shutdown waits for connections to close.
+const CLOSE_LIMIT: Duration = Duration::from_millis(250);
+
 /// A handle on the engine. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
-    _private: (),
+    core: Arc<Core>,
 }
 
 /// Why the engine did not do what was asked (apart from how commands end).
@@ -48,107 +74,204 @@ pub struct Running {
     pub result: oneshot::Receiver<ExecResult>,
 }
 
+/// How this very program is started again for what has to outlive a killed daemon.
+#[derive(Clone, Debug)]
+pub struct Again {
+    /// The program.
+    pub program: std::path::PathBuf,
+    /// Its arguments, the program's own name first; with them it must call [`reap`] and nothing else.
+    pub reap: Vec<String>,
+}
+
+/// The life of the child that ends local commands when the daemon is killed. Blocking.
+pub fn reap() -> std::io::Result<()> {
+    crate::backend::local::reaper::main_loop()
+}
+
 impl Engine {
-    /// Starts the engine. `client_env` gives the newest operator client's variables.
-    pub async fn start(_config: Config, _paths: Paths) -> Result<Self, EngineError> {
-        Err(EngineError::Internal("not here yet".into()))
+    /// Starts the engine: opens the backends (without connecting) and the kept sessions, and takes in what a daemon before
+    /// this one left unfinished.
+    ///
+    /// With `again` the process becomes the one that orphans of its commands come to, and a child is started that ends local
+    /// commands when this process is killed.
+    pub async fn start(config: Config, paths: Paths, again: Option<Again>) -> Result<Self, EngineError> {
+        Ok(Self { core: Core::start(config, paths, again).await? })
     }
 
     /// Events from now on. A receiver that falls behind gets `Lagged` from the channel.
     pub fn events(&self) -> broadcast::Receiver<Event> {
-        broadcast::channel(1).1
+        self.core.shared.events.subscribe()
     }
 
     /// Accepts a command and starts it. Whether its backend can be reached shows in the result, not here; here only wrong use
     /// and unknown names fail. The command is ended with [`Engine::end`], also when the caller goes away.
-    pub async fn exec(&self, _who: Who, _exec: Exec, _stdin: Option<mpsc::Receiver<Vec<u8>>>) -> Result<Running, EngineError> {
-        Err(EngineError::Internal("not here yet".into()))
+    pub async fn exec(&self, who: Who, exec: Exec, stdin: Option<mpsc::Receiver<Vec<u8>>>) -> Result<Running, EngineError> {
+        run::start(&self.core, who, exec, stdin).await
     }
 
-    /// Ends a command on somebody's wish and waits until the ending is done.
-    pub async fn end(&self, _process: &str, _by: EndedBy, _grace: Duration) -> Result<ProcessInfo, EngineError> {
-        Err(EngineError::Internal("not here yet".into()))
+    /// Ends a command on somebody's wish and waits until the ending is done. Cancel safe: the ending goes on.
+    pub async fn end(&self, process: &str, by: EndedBy, grace: Duration) -> Result<ProcessInfo, EngineError> {
+        self.core.end(process, by, grace).await
     }
 
     /// Sends a signal to a command's tree.
-    pub async fn signal(&self, _process: &str, _signal: i32) -> Result<ProcessInfo, EngineError> {
-        Err(EngineError::Internal("not here yet".into()))
+    pub async fn signal(&self, process: &str, signal: i32) -> Result<ProcessInfo, EngineError> {
+        let (stops, info) = {
+            let state = self.core.state();
+            let entry = state.table.find(process)?;
+            (entry.stops.clone(), entry.shown())
+        };
+        if stops.send(Stop::Signal(signal)).await.is_err() {
+            return Err(EngineError::Refused(format!("{} has ended", info.id)));
+        }
+        Ok(info)
     }
 
     /// Everything at this moment.
     pub fn overview(&self) -> Overview {
-        Overview::default()
+        self.core.overview()
     }
 
     /// One process's row.
-    pub fn process(&self, _process: &str) -> Result<ProcessInfo, EngineError> {
-        Err(EngineError::Internal("not here yet".into()))
+    pub fn process(&self, process: &str) -> Result<ProcessInfo, EngineError> {
+        self.core.state().table.find(process).map(table::Entry::shown)
     }
 
-    /// Reads a piece of a log.
-    pub async fn read(&self, _read: LogRead) -> Result<Chunk, EngineError> {
-        Err(EngineError::Internal("not here yet".into()))
+    /// The log of a process.
+    pub fn log(&self, process: &str) -> Result<Arc<Log>, EngineError> {
+        self.core.state().table.find(process).map(|entry| entry.log.clone())
     }
 
-    /// Waits until the log is longer than `offset` or its process has ended (and its log is complete).
-    pub async fn grown(&self, _process: &str, _offset: u64) -> Result<(), EngineError> {
-        Err(EngineError::Internal("not here yet".into()))
+    /// Reads a piece of a log. Cancel safe.
+    pub async fn read(&self, read: LogRead) -> Result<Chunk, EngineError> {
+        let log = self.log(&read.process)?;
+        let fault = |e: std::io::Error| EngineError::Internal(format!("failed to read the log of {}: {e}", read.process));
+        log.read(read.start, read.max).await.map_err(fault)
     }
 
-    /// Waits for the end of a process.
-    pub async fn ended(&self, _process: &str) -> Result<ProcessInfo, EngineError> {
-        Err(EngineError::Internal("not here yet".into()))
+    /// Waits until the log is longer than `offset` or its process has ended (and its log is complete). Cancel safe.
+    pub async fn grown(&self, process: &str, offset: u64) -> Result<(), EngineError> {
+        let log = self.log(process)?;
+        log.grown(offset).await;
+        Ok(())
+    }
+
+    /// Waits for the end of a process. Cancel safe.
+    pub async fn ended(&self, process: &str) -> Result<ProcessInfo, EngineError> {
+        self.core.ended(process).await
     }
 
     /// Connects a backend now.
-    pub async fn connect(&self, _backend: &str) -> Result<BackendInfo, EngineError> {
-        Err(EngineError::Internal("not here yet".into()))
+    pub async fn connect(&self, backend: &str) -> Result<BackendInfo, EngineError> {
+        let place = self.core.place(Some(backend))?;
+        let result = place.connection.reconnect(place.settings.connect_timeout).await;
+        result.map_err(|e| EngineError::Unavailable { message: format!("{backend}: {}", e.message), fix: e.fix })?;
+        Ok(place.info())
     }
 
     /// Closes a backend's connection.
-    pub async fn disconnect(&self, _backend: &str) -> Result<BackendInfo, EngineError> {
-        Err(EngineError::Internal("not here yet".into()))
+    pub async fn disconnect(&self, backend: &str) -> Result<BackendInfo, EngineError> {
+        let place = self.core.place(Some(backend))?;
+        place.connection.close().await;
+        Ok(place.info())
     }
 
     /// What a session holds.
-    pub async fn session_show(&self, _backend: Option<&str>, _session: Option<&str>) -> Result<SessionDetail, EngineError> {
-        Err(EngineError::Internal("not here yet".into()))
+    pub async fn session_show(&self, backend: Option<&str>, session: Option<&str>) -> Result<SessionDetail, EngineError> {
+        let (place, session) = self.known_session(backend, session).await?;
+        self.reached(&place).await?;
+        session.detail().await.map_err(|e| EngineError::Internal(e.to_string()))
     }
 
     /// Captures a session anew.
-    pub async fn session_reset(&self, _backend: Option<&str>, _session: Option<&str>) -> Result<SessionInfo, EngineError> {
-        Err(EngineError::Internal("not here yet".into()))
+    pub async fn session_reset(&self, backend: Option<&str>, session: Option<&str>) -> Result<SessionInfo, EngineError> {
+        let (place, session) = self.known_session(backend, session).await?;
+        let info = session.info();
+        if info.running > 0 {
+            return Err(EngineError::Refused(format!(
+                "session {:?} on {} has a running command; wait for it or kill it first",
+                info.name, info.backend
+            )));
+        }
+        self.reached(&place).await?;
+        session.reset().await.map_err(|e| EngineError::Internal(e.to_string()))?;
+        let info = session.info();
+        self.core.shared.tell(Event::Session { session: info.clone() });
+        Ok(info)
     }
 
     /// Closes a session.
-    pub async fn session_close(&self, _backend: Option<&str>, _session: Option<&str>) -> Result<SessionInfo, EngineError> {
-        Err(EngineError::Internal("not here yet".into()))
+    pub async fn session_close(&self, backend: Option<&str>, session: Option<&str>) -> Result<SessionInfo, EngineError> {
+        let (place, session) = self.known_session(backend, session).await?;
+        let info = session.info();
+        if info.running > 0 {
+            return Err(EngineError::Refused(format!(
+                "session {:?} on {} has a running command; wait for it or kill it first",
+                info.name, info.backend
+            )));
+        }
+        if let Err(error) = session.close().await {
+            // Its name goes all the same: what is left on the far side is removed a day later, at a connect.
+            let text = format!("the files of session {} on {} could not be removed now: {error}", info.name, info.backend);
+            self.core.shared.notice(crate::model::Level::Notice, Some(&info.backend), text);
+        }
+        place.forget_session(&info.name, &self.core.shared).await;
+        self.core.shared.tell(Event::SessionClosed { backend: info.backend.clone(), name: info.name.clone() });
+        Ok(info)
     }
 
     /// Completes a word on a backend.
-    pub async fn complete(&self, _backend: &str, _session: &str, _word: &str, _command: bool) -> Result<Vec<String>, EngineError> {
-        Err(EngineError::Internal("not here yet".into()))
+    pub async fn complete(&self, backend: &str, session: &str, word: &str, command: bool) -> Result<Vec<String>, EngineError> {
+        let place = self.core.place(Some(backend))?;
+        let session = place.session(session, &self.core.shared, None).await?;
+        session.completions(word, command).await.map_err(|e| EngineError::Internal(e.to_string()))
     }
 
     /// Takes over the variables that an operator's client hands over.
-    pub fn set_client_env(&self, _env: Vec<(String, String)>) {}
+    pub fn set_client_env(&self, env: Vec<(String, String)>) {
+        self.core.shared.set_client_env(env);
+    }
 
     /// Tells how many front ends watch (an attached pane raises the pace of health checks and keeps shells warm).
-    pub fn set_watchers(&self, _count: usize) {}
+    pub fn set_watchers(&self, count: usize) {
+        self.core.set_watchers(count);
+    }
 
     /// Takes up a changed config: backends come and go, running processes stay.
-    pub async fn reload(&self, _config: Config) -> Result<(), EngineError> {
-        Err(EngineError::Internal("not here yet".into()))
+    pub async fn reload(&self, config: Config) -> Result<(), EngineError> {
+        self.core.reload(config).await;
+        Ok(())
     }
 
-    /// The number of commands that run.
+    /// The commands that run.
     pub fn running(&self) -> Vec<ProcessInfo> {
-        Vec::new()
+        self.core.state().table.running()
     }
 
-    /// Ends everything within 2 s: foreground commands are ended and their callers told.
-    pub async fn shutdown(&self) {}
-}
+    /// Waits until the next command has ended: for whoever waits for idleness. Cancel safe.
+    pub async fn changed(&self) {
+        self.core.idle.notified().await;
+    }
 
-/// Kept so that the handle's shape is settled: the engine's own state lives behind an `Arc`.
-pub type Shared = Arc<()>;
+    /// Ends everything within 2 s: foreground commands are ended and their callers told. No command is accepted any more.
+    pub async fn shutdown(&self) {
+        self.core.shutdown().await;
+    }
+
+    async fn known_session(&self, backend: Option<&str>, session: Option<&str>) -> Result<(Arc<Place>, Arc<Session>), EngineError> {
+        let place = self.core.place(backend)?;
+        let name = session.unwrap_or(MAIN_SESSION);
+        let known = place.open_sessions();
+        if let Some(session) = known.iter().find(|s| s.info().name == name) {
+            return Ok((place, session.clone()));
+        }
+        let names: Vec<String> = known.iter().map(|s| s.info().name).collect();
+        let list = if names.is_empty() { "it has none yet".to_owned() } else { format!("it has {}", names.join(", ")) };
+        Err(EngineError::NotFound(format!("no session {name:?} on {}; {list}", place.settings.name)))
+    }
+
+    async fn reached(&self, place: &Place) -> Result<(), EngineError> {
+        let ready = place.connection.ready(place.settings.connect_timeout).await;
+        ready.map_err(|e| EngineError::Unavailable { message: format!("{}: {}", place.settings.name, e.message), fix: e.fix })
+    }
+}

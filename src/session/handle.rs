@@ -70,6 +70,11 @@ impl Session {
         }
     }
 
+    /// The kind of shell that runs its commands, once that is known.
+    pub fn shell_kind(&self) -> Option<String> {
+        Some(self.state().kind.clone()).filter(|kind| !kind.is_empty())
+    }
+
     /// What it holds. Connects when it must; captures the login environment of a new session. Cancel safe.
     pub async fn detail(self: &Arc<Self>) -> Result<SessionDetail, SessionError> {
         let snapshot = self.ready().await?;

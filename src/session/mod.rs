@@ -5,6 +5,7 @@
 
 mod adopt;
 pub mod collect;
+mod completions;
 mod drive;
 mod errand;
 mod error;
@@ -24,6 +25,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
+pub use crate::shell::explain::explain as exit_code_meaning;
 pub use error::SessionError;
 pub use handle::Session;
 

@@ -127,7 +127,8 @@ impl Session {
         feed: &mut Feed,
     ) -> Attempt {
         self.note_boot(&prepared);
-        let (script, directory) = self.script(&prepared, command, feed.has_stdin()).await;
+        let secrets = if command.agent.is_none() { self.secrets().await } else { Vec::new() };
+        let (script, directory) = self.script(&prepared, command, feed.has_stdin(), &secrets);
         if !feed.load(script) {
             return Attempt::NotRun("stdin".to_owned());
         }
@@ -161,8 +162,7 @@ impl Session {
     }
 
     /// Makes what is sent to the shell, and the directory that it starts in, for show.
-    async fn script(&self, prepared: &Prepared, command: &Command, stdin: bool) -> (Vec<u8>, String) {
-        let secrets = if command.agent.is_none() { self.secrets().await } else { Vec::new() };
+    fn script(&self, prepared: &Prepared, command: &Command, stdin: bool, secrets: &[(String, String)]) -> (Vec<u8>, String) {
         let (cwd, oldpwd, agent_set) = {
             let state = self.state();
             (state.cwd.clone(), state.oldpwd.clone(), state.agent_set)

@@ -1,1 +1,16 @@
-fn main() {}
+//! The integration tests: one binary, one module a suite. `tidy` checks that no file here is forgotten.
+
+mod harness;
+
+mod bad_input;
+mod cli_config;
+mod cli_exec;
+mod cli_look;
+mod cli_use;
+mod crash;
+mod daemon;
+mod exec;
+mod harness_works;
+mod machines;
+mod terminal_ui;
+mod tidy;

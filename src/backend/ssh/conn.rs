@@ -1,0 +1,260 @@
+//! One ssh connection: how it is made, how channels are opened on it, how it ends.
+//!
+//! Invariant: russh's channels are used here and in `channel` only. An attempt that is given up, at whatever point, leaves no
+//! task and no socket; a connection that nobody holds any more ends.
+
+use super::channel::Channel;
+use super::handler::{Ended, Events};
+use super::link::LinkState;
+use super::sink::Sink;
+use super::slots::{Slot, Slots};
+use super::stream::KillableStream;
+use super::target::Target;
+use super::{auth, dial, host_key, words};
+use crate::backend::{BackendError, ErrorKind};
+use russh::client::{Config, Handle, connect_stream};
+use russh::{ChannelOpenFailure, Disconnect, Limits, Preferred, SshId, cipher, compression};
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::time::{sleep, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+/// Window of a channel. Half of it is what one round trip can carry.
+const WINDOW: u32 = 2 << 20;
+/// Longest wait for the answer to a check.
+const CHECK: Duration = Duration::from_secs(3);
+/// How long the farewell may take.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+/// A connection that is logged in.
+pub(super) struct Conn {
+    handle: Arc<Handle<Events>>,
+    /// What its session and its channels share with it.
+    pub(super) link: Arc<LinkState>,
+    /// Room for commands.
+    pub(super) slots: Arc<Slots>,
+    target: Target,
+    runtime: tokio::runtime::Handle,
+    /// Cancelled when not even one command has room beside the control shell.
+    pub(super) crowded: CancellationToken,
+    /// Whether the last check went unanswered.
+    silent: AtomicBool,
+}
+
+/// Why a channel could not be opened.
+pub(super) enum OpenError {
+    /// The server has no room; nothing was started. Gives back the slot.
+    Full(Option<Slot>),
+    /// Anything else.
+    Failed(BackendError),
+}
+
+/// Connects and logs in. Cancel safe: nothing is left behind.
+pub(super) async fn connect(target: &Target) -> Result<Arc<Conn>, BackendError> {
+    let link = LinkState::new();
+    // The session is a task of its own that goes on when its maker is dropped; cutting the stream ends it.
+    let cut = link.cut.clone().drop_guard();
+    let shake = async {
+        let known = host_key::load(target).await?;
+        let config = Arc::new(config(&known.order(&Preferred::DEFAULT.key)));
+        let socket = dial::dial(target).await?;
+        let stream = KillableStream::new(socket, link.cut.clone(), link.heard.clone());
+        let events = Events::new(target.clone(), known, link.clone());
+        connect_stream(config, stream, events).await.map_err(|e: Ended| words::handshake(target, &link, e))
+    };
+    let limit = target.connect_timeout;
+    let mut handle = timeout(limit, shake).await.unwrap_or_else(|_| Err(too_late(target, &link, limit)))?;
+    auth::login(&mut handle, target, &link).await?;
+    // From here on `Conn` cuts it.
+    cut.disarm();
+    Ok(Arc::new(Conn {
+        handle: Arc::new(handle),
+        link,
+        slots: Slots::new(),
+        target: target.clone(),
+        runtime: tokio::runtime::Handle::current(),
+        crowded: CancellationToken::new(),
+        silent: AtomicBool::new(false),
+    }))
+}
+
+fn too_late(target: &Target, link: &LinkState, limit: Duration) -> BackendError {
+    let (at, secs) = (target.place(), limit.as_secs_f32());
+    let (text, fix) = if link.heard.last().is_none() {
+        (format!("no answer from {at} within {secs} s"), "check that the machine is up and that no firewall or missing VPN is in between")
+    } else {
+        (format!("{at} answered, but the handshake did not end within {secs} s"), "the machine may be overloaded; try again")
+    };
+    BackendError::new(ErrorKind::TimedOut, text).with_fix(fix)
+}
+
+/// The settings of every connection.
+pub(super) fn config(keys: &[russh::keys::Algorithm]) -> Config {
+    const NEVER: Duration = Duration::from_secs(366 * 24 * 3600);
+    Config {
+        client_id: SshId::Standard(Cow::Borrowed(concat!("SSH-2.0-quarterdeck_", env!("CARGO_PKG_VERSION")))),
+        // The server renews the keys. When the client does it while several channels are busy, russh ends the session.
+        limits: Limits { rekey_write_limit: usize::MAX / 2, rekey_read_limit: usize::MAX / 2, rekey_time_limit: NEVER },
+        window_size: WINDOW,
+        preferred: Preferred {
+            key: Cow::Owned(keys.to_vec()),
+            cipher: Cow::Borrowed(&[
+                cipher::AES_128_GCM,
+                cipher::AES_256_GCM,
+                cipher::CHACHA20_POLY1305,
+                cipher::AES_256_CTR,
+                cipher::AES_192_CTR,
+                cipher::AES_128_CTR,
+            ]),
+            compression: Cow::Borrowed(&[compression::NONE]),
+            ..Preferred::DEFAULT
+        },
+        // The dialer has done it already.
+        nodelay: true,
+        ..Config::default()
+    }
+}
+
+impl Conn {
+    /// One round trip. Gives up after 3 s without harm to the connection. When other bytes arrive meanwhile the link is slow,
+    /// not silent, and the wait itself is the answer.
+    pub(super) async fn check(&self) -> Result<Duration, BackendError> {
+        let started = Instant::now();
+        let answered = tokio::select! {
+            () = self.link.closed.cancelled() => false,
+            answer = timeout(CHECK, self.handle.send_ping()) => answer.is_ok(),
+        };
+        // russh also says that all is well when the session ended during the wait.
+        if let Some(why) = self.link.lost() {
+            return Err(why);
+        }
+        if answered && !self.handle.is_closed() {
+            self.silent.store(false, Ordering::Relaxed);
+            return Ok(started.elapsed());
+        }
+        if self.link.heard.last().is_some_and(|at| at > started) {
+            return Ok(started.elapsed());
+        }
+        self.silent.store(true, Ordering::Relaxed);
+        Err(self.silence())
+    }
+
+    fn silence(&self) -> BackendError {
+        let secs = self.link.heard.last().map_or(0, |at| at.elapsed().as_secs());
+        BackendError::new(ErrorKind::TimedOut, format!("no answer from {} for {secs} s", self.target.place()))
+    }
+
+    /// Ends the connection. Everything that is open on it is lost at once, whether the other side still listens or not. Gives
+    /// the reason when it had fallen silent.
+    pub(super) fn shut(&self) -> Option<BackendError> {
+        let silent = self.silent.load(Ordering::Relaxed).then(|| BackendError { kind: ErrorKind::Lost, ..self.silence() });
+        let closed = || BackendError::new(ErrorKind::Lost, format!("the connection to {} was closed", self.target.place()));
+        self.link.lose(silent.clone().unwrap_or_else(closed));
+        let (handle, link) = (self.handle.clone(), self.link.clone());
+        self.runtime.spawn(async move {
+            let bye = async {
+                // The session ends by itself once the farewell is out. One that is dead already has nothing to say.
+                if handle.disconnect(Disconnect::ByApplication, "", "en").await.is_ok() {
+                    link.ended.cancelled().await;
+                }
+            };
+            if timeout(FAREWELL, bye).await.is_err() {
+                tracing::debug!("the farewell did not get through");
+            }
+            link.cut.cancel();
+        });
+        silent
+    }
+
+    /// Runs a command on a channel of its own, waiting for room until `by`. Cancel safe: a channel that comes up for nobody
+    /// is closed.
+    pub(super) async fn exec(self: &Arc<Self>, command: &str, by: Instant) -> Result<Channel, BackendError> {
+        let mut kept: Option<Slot> = None;
+        for refusals in 1u32.. {
+            let slot = match kept.take() {
+                Some(slot) => slot,
+                None => timeout_at(by.into(), self.slots.take()).await.map_err(|_| self.busy())?,
+            };
+            let opened = timeout_at(by.into(), self.exec_in(Some(slot), command)).await;
+            let refused = match opened.unwrap_or_else(|_| Err(OpenError::Failed(self.silence()))) {
+                Ok(channel) => return Ok(channel),
+                Err(OpenError::Failed(e)) => return Err(e),
+                Err(OpenError::Full(slot)) => slot,
+            };
+            // A server frees a slot some time after the close, so the first refusal means little.
+            if refusals > 1 {
+                self.slots.shrink();
+                if self.slots.open() == 0 {
+                    // No other command is in the way, so what is left is the control shell, or a slot that is freed late.
+                    self.crowded.cancel();
+                }
+            }
+            if self.slots.used() <= self.slots.limit() {
+                kept = refused;
+            }
+            let pause = Duration::from_millis(10 << refusals.min(5));
+            if Instant::now() + pause >= by {
+                break;
+            }
+            sleep(pause).await;
+        }
+        Err(self.busy())
+    }
+
+    fn busy(&self) -> BackendError {
+        BackendError::new(
+            ErrorKind::Busy,
+            format!("{} has no room for another command: {} run there over this connection", self.target.place(), self.slots.open()),
+        )
+        .with_fix("wait for one to end, or raise MaxSessions of its sshd")
+    }
+
+    /// Opens a channel and asks for a command to be run on it, once. Cancel safe, as `exec` is.
+    pub(super) async fn exec_in(self: &Arc<Self>, slot: Option<Slot>, command: &str) -> Result<Channel, OpenError> {
+        let (conn, command) = (self.clone(), command.to_owned());
+        // In a task of its own: a channel whose opening is given up half-way would stay open for ever.
+        let opening = tokio::spawn(async move { conn.open(slot, &command).await });
+        opening.await.unwrap_or_else(|e| Err(OpenError::Failed(BackendError::new(ErrorKind::Internal, format!("opening a channel: {e}")))))
+    }
+
+    async fn open(&self, mut slot: Option<Slot>, command: &str) -> Result<Channel, OpenError> {
+        use ChannelOpenFailure::{ConnectFailed, ResourceShortage};
+        let opened = tokio::select! {
+            () = self.link.closed.cancelled() => Err(russh::Error::Disconnect),
+            opened = self.handle.channel_open_session() => opened,
+        };
+        let channel = match opened {
+            Ok(channel) => channel,
+            Err(russh::Error::ChannelOpenFailure(ConnectFailed | ResourceShortage)) => return Err(OpenError::Full(slot)),
+            Err(russh::Error::ChannelOpenFailure(reason)) => {
+                return Err(OpenError::Failed(
+                    BackendError::new(ErrorKind::NoShell, format!("{} lets nothing be run: {reason:?}", self.target.place()))
+                        .with_fix("this account may be for forwarding only"),
+                ));
+            }
+            Err(other) => return Err(OpenError::Failed(self.broken(&other))),
+        };
+        if let Some(slot) = &mut slot {
+            slot.confirmed();
+        }
+        let sink = Sink::new(&self.runtime, &self.link.closed, slot);
+        let channel = Channel::new(channel, sink, self.link.clone(), self.runtime.clone());
+        match channel.request(command).await {
+            Ok(()) => Ok(channel),
+            Err(e) => Err(OpenError::Failed(self.broken(&e))),
+        }
+    }
+
+    fn broken(&self, e: &russh::Error) -> BackendError {
+        let why = || BackendError::new(ErrorKind::Lost, format!("the connection to {} broke: {e}", self.target.place()));
+        self.link.lost().unwrap_or_else(why)
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}

@@ -1,0 +1,90 @@
+//! Who is calling, and with which connection.
+//!
+//! Invariant: a caller that names itself, by flag or by environment, is an agent; nothing else makes one here.
+
+use super::args::Global;
+use super::failure::Failure;
+use crate::client::{Client, ClientError, Connect};
+use std::env;
+use std::path::PathBuf;
+
+/// Connects, starting a daemon when there is none.
+pub(crate) async fn connect(global: &Global, agent: Option<String>) -> Result<Client, Failure> {
+    Ok(Client::connect(&how(global, agent, true)?).await?)
+}
+
+/// Connects to a daemon that runs; none when there is none.
+pub(crate) async fn find(global: &Global) -> Result<Option<Client>, Failure> {
+    match Client::connect(&quiet(global)?).await {
+        Ok(client) => Ok(Some(client)),
+        Err(ClientError::NoDaemon) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Connects for a command that makes no sense without a daemon that runs.
+pub(crate) async fn need(global: &Global, what: &str) -> Result<Client, Failure> {
+    find(global).await?.ok_or_else(|| Failure::Refused(format!("no daemon is running, so no command is known: {what}")))
+}
+
+/// Gives a way to a daemon that runs; none is started.
+pub(crate) fn quiet(global: &Global) -> Result<Connect, Failure> {
+    how(global, agent(None), false)
+}
+
+/// Gives the agent's name: the flag, else QD_CLIENT, else AI_AGENT; empty ones do not count.
+pub(crate) fn agent(flag: Option<&str>) -> Option<String> {
+    first_name([flag.map(str::to_owned), var("QD_CLIENT"), var("AI_AGENT")])
+}
+
+/// Gives the session's name: the flag, else QD_SESSION; none means the daemon's default.
+pub(crate) fn session(flag: Option<&str>) -> Option<String> {
+    match flag {
+        Some(name) => Some(name.to_owned()),
+        None => first_name([var("QD_SESSION")]),
+    }
+}
+
+/// Gives the config file that was named, as a path that holds for the daemon too.
+pub(crate) fn config(global: &Global) -> Result<Option<PathBuf>, Failure> {
+    let Some(named) = &global.config else { return Ok(None) };
+    if named.as_os_str().is_empty() {
+        return Err(Failure::usage("--config names no file"));
+    }
+    let whole = std::path::absolute(named).map_err(|e| Failure::Internal(format!("failed to find the present directory: {e}")))?;
+    Ok(Some(whole))
+}
+
+fn how(global: &Global, agent: Option<String>, start: bool) -> Result<Connect, Failure> {
+    Ok(Connect { config: config(global)?, kind: "cli".into(), agent, start })
+}
+
+fn var(name: &str) -> Option<String> {
+    env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+fn first_name<const N: usize>(candidates: [Option<String>; N]) -> Option<String> {
+    candidates.into_iter().flatten().find(|name| !name.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_name_that_says_something_counts() {
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(first_name([some("a"), some("b"), None]), some("a"));
+        assert_eq!(first_name([None, some(""), some("b")]), some("b"));
+        assert_eq!(first_name([some("  "), None, None]), None);
+    }
+
+    #[test]
+    fn a_named_config_is_made_whole() {
+        let global = Global { config: Some("x/y.yaml".into()), ..Global::default() };
+        let whole = config(&global).unwrap().unwrap();
+        assert!(whole.is_absolute() && whole.ends_with("x/y.yaml"), "{whole:?}");
+        let global = Global { config: Some("".into()), ..Global::default() };
+        assert_eq!(config(&global).unwrap_err().exit_code(), 64);
+    }
+}

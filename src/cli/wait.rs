@@ -1,0 +1,62 @@
+//! `qd wait`: waits until commands have ended.
+//!
+//! Invariant: the exit code of one command is its own; of several the highest; 124 when the time ran out first.
+
+use super::args::{Global, WaitArgs};
+use super::caller;
+use super::failure::{Failure, code};
+use super::ps;
+use super::screen::Screen;
+use super::words;
+use crate::model::{ProcessInfo, ProcessState};
+use crate::protocol::calls::Wait;
+use crate::report::ExitCode;
+
+/// Waits for processes.
+pub(crate) async fn run(global: &Global, args: &WaitArgs, screen: &Screen) -> Result<u8, Failure> {
+    let client = caller::need(global, &args.ids.join(", ")).await?;
+    let timeout_ms = args.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    let rows = client.call(Wait { processes: args.ids.clone(), timeout_ms }).await?;
+    show(&rows, args.json, screen)?;
+    let open = rows.iter().filter(|row| !row.state.is_ended()).count();
+    if open > 0 {
+        screen.say(&format!("{open} of {} commands have not ended", rows.len()));
+    }
+    Ok(worst(&rows))
+}
+
+/// Prints the rows that a call answered with.
+pub(crate) fn show(rows: &[ProcessInfo], json: bool, screen: &Screen) -> Result<(), Failure> {
+    if json {
+        return screen.json(&rows);
+    }
+    let rows: Vec<&ProcessInfo> = rows.iter().collect();
+    screen.print(&ps::table(&rows, words::now()).text(screen))
+}
+
+fn worst(rows: &[ProcessInfo]) -> u8 {
+    let of = |row: &ProcessInfo| match &row.state {
+        ProcessState::Ended(outcome) => code(outcome.process_exit_code()),
+        _ => code(ExitCode::TIMED_OUT),
+    };
+    if rows.iter().any(|row| !row.state.is_ended()) {
+        return code(ExitCode::TIMED_OUT);
+    }
+    rows.iter().map(of).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::ps::tests::process;
+    use crate::model::Outcome;
+
+    #[test]
+    fn the_worst_code_counts() {
+        let ended = |exit_code| process("k7f3", ProcessState::Ended(Outcome::Exited { exit_code }));
+        assert_eq!(worst(&[ended(3)]), 3);
+        assert_eq!(worst(&[ended(0), ended(7), ended(2)]), 7);
+        assert_eq!(worst(&[ended(200), process("b2c4", ProcessState::Running)]), 124);
+        assert_eq!(worst(&[process("b2c4", ProcessState::Ended(Outcome::Signaled { signal: "SIGKILL".into() }))]), 137);
+    }
+}

@@ -1,0 +1,170 @@
+//! Which handler answers which call.
+//!
+//! Invariant: a reply means that the effect has happened; names are checked before anything is done to any of them.
+
+use super::call::{Call, Wish};
+use super::errors::{call_error, no_json, refused, usage};
+use super::service::Service;
+use super::stream;
+use crate::model::{Chunk, EndedBy, Overview, ProcessInfo, Stream};
+use crate::protocol::calls::{self, Call as _, CallError, ErrorCode, ShutdownReply};
+use crate::protocol::message::AnyRequest;
+use futures::future::{join_all, try_join_all};
+use std::str::FromStr;
+use std::time::Duration;
+use tokio_util::bytes::Bytes;
+
+/// Answers one call and gives its stream's id.
+pub(super) async fn answer<S: Service>(call: Call<S>, text: Vec<u8>) -> u32 {
+    let end = match AnyRequest::parse(&text) {
+        Ok(request) => {
+            drop(text);
+            by_method(&call, request).await
+        }
+        Err(error) => Err(error),
+    };
+    call.end(end);
+    call.id
+}
+
+async fn by_method<S: Service>(call: &Call<S>, request: AnyRequest) -> Result<Vec<u8>, CallError> {
+    match request.method.as_str() {
+        // These end themselves in order when they are cancelled.
+        calls::ExecCall::METHOD => reply::<calls::ExecCall>(stream::exec(call, request.params()?).await?),
+        calls::Follow::METHOD => reply::<calls::Follow>(stream::follow(call, request.params()?).await?),
+        calls::Watch::METHOD => {
+            stream::watch(call).await?;
+            reply::<calls::Watch>(())
+        }
+        _ => tokio::select! {
+            biased;
+            end = plain(call, request) => end,
+            _ = call.wished(Wish::Cancel) => Err(refused("the call was cancelled")),
+        },
+    }
+}
+
+async fn plain<S: Service>(call: &Call<S>, request: AnyRequest) -> Result<Vec<u8>, CallError> {
+    let service = &call.hub.service;
+    match request.method.as_str() {
+        calls::OverviewCall::METHOD => reply::<calls::OverviewCall>(overview(call)),
+        calls::Read::METHOD => reply::<calls::Read>(read(call, request.params()?).await?),
+        calls::Wait::METHOD => reply::<calls::Wait>(wait(call, request.params()?).await?),
+        calls::Kill::METHOD => reply::<calls::Kill>(kill(call, request.params()?).await?),
+        calls::Connect::METHOD => {
+            let params: calls::Connect = request.params()?;
+            reply::<calls::Connect>(service.connect(&params.backend).await.map_err(call_error)?)
+        }
+        calls::Disconnect::METHOD => {
+            let params: calls::Disconnect = request.params()?;
+            reply::<calls::Disconnect>(service.disconnect(&params.backend).await.map_err(call_error)?)
+        }
+        calls::SessionShow::METHOD => {
+            let calls::SessionShow { backend, session } = request.params()?;
+            reply::<calls::SessionShow>(service.session_show(backend.as_deref(), session.as_deref()).await.map_err(call_error)?)
+        }
+        calls::SessionReset::METHOD => {
+            let calls::SessionReset { backend, session } = request.params()?;
+            reply::<calls::SessionReset>(service.session_reset(backend.as_deref(), session.as_deref()).await.map_err(call_error)?)
+        }
+        calls::SessionClose::METHOD => {
+            let calls::SessionClose { backend, session } = request.params()?;
+            reply::<calls::SessionClose>(service.session_close(backend.as_deref(), session.as_deref()).await.map_err(call_error)?)
+        }
+        calls::Complete::METHOD => {
+            let calls::Complete { backend, session, word, command } = request.params()?;
+            reply::<calls::Complete>(service.complete(&backend, &session, &word, command).await.map_err(call_error)?)
+        }
+        calls::Shutdown::METHOD => reply::<calls::Shutdown>(shutdown(call, request.params()?).await),
+        other => Err(CallError {
+            code: ErrorCode::UnknownMethod,
+            message: format!("this daemon (quarterdeck {}) knows no call {other:?}", call.hub.info.version),
+            fix: Some("if qd was upgraded while it ran: end it with `qd stop`, then run this command again".into()),
+        }),
+    }
+}
+
+fn reply<C: calls::Call>(value: C::Reply) -> Result<Vec<u8>, CallError> {
+    serde_json::to_vec(&value).map_err(no_json)
+}
+
+/// Gives the engine's overview with what only the daemon knows.
+fn overview<S: Service>(call: &Call<S>) -> Overview {
+    let mut overview = Overview { daemon: call.hub.info.clone(), ..call.hub.service.overview() };
+    overview.notices.extend(call.hub.notices());
+    overview.notices.sort_by_key(|notice| notice.at);
+    overview
+}
+
+async fn read<S: Service>(call: &Call<S>, params: calls::Read) -> Result<Chunk, CallError> {
+    /// What the model says about a piece of a log.
+    const MOST: u64 = 1 << 20;
+    let mut read = params.read.0;
+    read.max = read.max.min(MOST);
+    let room = call.outbox.room(read.max as usize).await;
+    let mut chunk = call.hub.service.read(read).await.map_err(call_error)?;
+    let bytes = Bytes::from(std::mem::take(&mut chunk.bytes));
+    if !bytes.is_empty() {
+        // One frame, whatever the streams: the reply says where they change.
+        call.data(room, vec![(chunk.offset, Stream::Out, bytes)]);
+    }
+    Ok(chunk)
+}
+
+async fn wait<S: Service>(call: &Call<S>, params: calls::Wait) -> Result<Vec<ProcessInfo>, CallError> {
+    let service = &call.hub.service;
+    let rows = || params.processes.iter().map(|process| service.process(process)).collect::<Result<Vec<_>, _>>();
+    let ids: Vec<_> = rows().map_err(call_error)?.into_iter().map(|row| row.id).collect();
+    let ended = try_join_all(ids.iter().map(|id| service.ended(id)));
+    let Some(limit) = params.timeout_ms else { return ended.await.map_err(call_error) };
+    match tokio::time::timeout(Duration::from_millis(limit), ended).await {
+        Ok(ended) => ended.map_err(call_error),
+        Err(_) => rows().map_err(call_error),
+    }
+}
+
+async fn kill<S: Service>(call: &Call<S>, params: calls::Kill) -> Result<Vec<ProcessInfo>, CallError> {
+    let service = &call.hub.service;
+    let signal = params.signal.as_deref().map(signal_number).transpose()?;
+    let by = if call.guest.is_operator() { EndedBy::Operator } else { EndedBy::Client };
+    let grace = params.grace_ms.map_or(stream::GRACE, Duration::from_millis);
+    let rows = params.processes.iter().map(|process| service.process(process)).collect::<Result<Vec<_>, _>>().map_err(call_error)?;
+    let ended = rows.iter().map(|row| async move {
+        match signal {
+            Some(signal) => service.signal(&row.id, signal).await,
+            None => service.end(&row.id, by, grace).await,
+        }
+    });
+    // All of them are tried before the first failure is told.
+    join_all(ended).await.into_iter().collect::<Result<_, _>>().map_err(call_error)
+}
+
+fn signal_number(name: &str) -> Result<i32, CallError> {
+    let short = name.to_ascii_uppercase();
+    let whole = if short.starts_with("SIG") { short } else { format!("SIG{short}") };
+    let known = nix::sys::signal::Signal::from_str(&whole).map(|signal| signal as i32);
+    known.map_err(|_| usage(format!("there is no signal {name:?}"), Some("name one as TERM, INT, HUP or KILL".into())))
+}
+
+async fn shutdown<S: Service>(call: &Call<S>, params: calls::Shutdown) -> ShutdownReply {
+    let running = call.hub.service.running();
+    if !running.is_empty() && !params.force {
+        return ShutdownReply { stopping: false, running };
+    }
+    tracing::info!(who = call.guest.who.name, "told to end");
+    call.hub.stopping.cancel();
+    call.hub.ended.cancelled().await;
+    ShutdownReply { stopping: true, running }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_by_name() {
+        for (name, number) in [("TERM", Some(15)), ("sigint", Some(2)), ("SIGKILL", Some(9)), ("NOPE", None), ("", None), ("9", None)] {
+            assert_eq!(signal_number(name).ok(), number, "{name}");
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! A scripted engine for tests: its commands are words of its own.
+//!
+//! Invariant: it keeps the engine's promises (a log is complete before its result, a result always comes) and nothing more.
+
+use super::service::Service;
+use crate::engine::{EngineError, Running};
+use crate::model::{
+    BackendInfo, BackendKind, Capabilities, Chunk, EndedBy, Event, Exec, ExecResult, Health, LogRead, LogStart, Outcome, Overview,
+    ProcessInfo, ProcessState, Run, SessionDetail, SessionInfo, Stream, Who,
+};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+
+/// The scripted engine. Commands: `say TEXT`, `err TEXT`, `exit N`, `hold`, `cat` (stdin to stdout), `deaf` (has a stdin and
+/// does not read it), `shut` (closes its stdin), `flood N` (that many bytes, whose value is their offset), `wrong`.
+#[derive(Clone)]
+pub(super) struct Double {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    processes: Mutex<BTreeMap<String, Arc<Process>>>,
+    events: broadcast::Sender<Event>,
+    heard: Mutex<Heard>,
+}
+
+/// What the daemon told the engine.
+#[derive(Clone, Default)]
+pub(super) struct Heard {
+    pub(super) env: Vec<(String, String)>,
+    pub(super) watchers: Vec<usize>,
+    pub(super) execs: Vec<(Who, Exec)>,
+    pub(super) ended: Vec<(String, EndedBy)>,
+    pub(super) signals: Vec<(String, i32)>,
+    pub(super) reloads: usize,
+    pub(super) shut_down: bool,
+    /// How far logs were read.
+    pub(super) read_to: u64,
+}
+
+struct Process {
+    info: Mutex<ProcessInfo>,
+    log: Mutex<Vec<(Stream, Vec<u8>)>>,
+    flood: u64,
+    /// Bytes so far, and whether it has ended.
+    grown: watch::Sender<(u64, bool)>,
+    ending: watch::Sender<Option<EndedBy>>,
+}
+
+impl Double {
+    pub(super) fn new() -> Self {
+        let inner = Inner { processes: Mutex::default(), events: broadcast::Sender::new(64), heard: Mutex::default() };
+        Self { inner: Arc::new(inner) }
+    }
+
+    pub(super) fn heard(&self) -> Heard {
+        self.inner.heard.lock().unwrap().clone()
+    }
+
+    pub(super) fn running_now(&self) -> Vec<ProcessInfo> {
+        Service::running(self)
+    }
+
+    pub(super) fn log_len(&self, id: &str) -> u64 {
+        self.find(id).unwrap().grown.borrow().0
+    }
+
+    fn hear(&self) -> MutexGuard<'_, Heard> {
+        self.inner.heard.lock().unwrap()
+    }
+
+    pub(super) fn emit(&self, event: Event) {
+        let _nobody = self.inner.events.send(event);
+    }
+
+    fn find(&self, id: &str) -> Result<Arc<Process>, EngineError> {
+        let found = self.inner.processes.lock().unwrap().get(id).cloned();
+        found.ok_or_else(|| EngineError::NotFound(format!("no process {id}")))
+    }
+
+    fn finish(&self, process: &Process, outcome: Outcome) -> ExecResult {
+        let info = {
+            let mut info = process.info.lock().unwrap();
+            info.state = ProcessState::Ended(outcome.clone());
+            info.clone()
+        };
+        process.grown.send_modify(|(_, ended)| *ended = true);
+        self.emit(Event::Process { process: Box::new(info.clone()) });
+        let total = process.grown.borrow().0;
+        ExecResult {
+            process_id: info.id,
+            backend: info.backend,
+            session: info.session,
+            outcome,
+            exit_code_meaning: None,
+            output: String::new(),
+            truncated: false,
+            total_bytes: total,
+            next_offset: total,
+            output_path: None,
+            cwd: info.cwd,
+            generation: 1,
+            duration_ms: 0,
+            timeout_ms: None,
+            warnings: Vec::new(),
+            hints: Vec::new(),
+        }
+    }
+
+    async fn play(self, process: Arc<Process>, command: String, stdin: Option<mpsc::Receiver<Vec<u8>>>) -> ExecResult {
+        let (word, rest) = command.split_once(' ').unwrap_or((&command, ""));
+        let mut ending = process.ending.subscribe();
+        let script = async {
+            match word {
+                "say" => process.write(Stream::Out, rest.as_bytes()),
+                "err" => process.write(Stream::Err, rest.as_bytes()),
+                "exit" => return rest.parse().unwrap(),
+                "cat" => {
+                    let mut stdin = stdin.unwrap();
+                    while let Some(bytes) = stdin.recv().await {
+                        process.write(Stream::Out, &bytes);
+                    }
+                }
+                "shut" => {
+                    drop(stdin);
+                    std::future::pending().await
+                }
+                "hold" | "deaf" => {
+                    let _open = stdin;
+                    std::future::pending().await
+                }
+                "flood" => process.grown.send_modify(|(total, _)| *total = rest.parse().unwrap()),
+                other => panic!("no script {other}"),
+            }
+            0
+        };
+        let outcome = tokio::select! {
+            exit_code = script => Outcome::Exited { exit_code },
+            by = ending.wait_for(Option::is_some) => Outcome::Cancelled { ended_by: by.unwrap().unwrap() },
+        };
+        self.finish(&process, outcome)
+    }
+}
+
+impl Process {
+    fn write(&self, stream: Stream, bytes: &[u8]) {
+        self.log.lock().unwrap().push((stream, bytes.to_vec()));
+        self.grown.send_modify(|(total, _)| *total += bytes.len() as u64);
+    }
+
+    fn chunk(&self, offset: u64, max: u64) -> Chunk {
+        let (total, ended) = *self.grown.borrow();
+        let len = max.min(total.saturating_sub(offset));
+        if self.flood > 0 {
+            let bytes = flood(offset, len as usize);
+            return Chunk { offset, total, ended, skipped: 0, runs: vec![Run { stream: Stream::Out, len }], bytes };
+        }
+        let log = self.log.lock().unwrap();
+        let tagged: Vec<_> = log.iter().flat_map(|(stream, bytes)| bytes.iter().map(|byte| (*stream, *byte))).collect();
+        let part = &tagged[offset.min(total) as usize..][..len as usize];
+        let mut runs: Vec<Run> = Vec::new();
+        for (stream, _) in part {
+            match runs.last_mut() {
+                Some(run) if run.stream == *stream => run.len += 1,
+                _ => runs.push(Run { stream: *stream, len: 1 }),
+            }
+        }
+        Chunk { offset, total, ended, skipped: 0, runs, bytes: part.iter().map(|(_, byte)| *byte).collect() }
+    }
+}
+
+/// Gives flood bytes: each is the low byte of its offset.
+pub(super) fn flood(offset: u64, len: usize) -> Vec<u8> {
+    static PATTERN: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(|| (0..(1 << 20) + 256).map(|i| i as u8).collect());
+    let start = offset as usize % 256;
+    match PATTERN.get(start..start + len) {
+        Some(bytes) => bytes.to_vec(),
+        None => (0..len).map(|i| (offset as usize + i) as u8).collect(),
+    }
+}
+
+fn session(backend: Option<&str>, name: Option<&str>) -> SessionInfo {
+    SessionInfo {
+        backend: backend.unwrap_or("local").into(),
+        name: name.unwrap_or("main").into(),
+        cwd: "/".into(),
+        generation: 3,
+        running: 0,
+    }
+}
+
+fn backend(name: &str) -> Result<BackendInfo, EngineError> {
+    if name == "away" {
+        return Err(EngineError::Unavailable { message: "away: no route".into(), fix: Some("plug it in".into()) });
+    }
+    Ok(BackendInfo {
+        name: name.into(),
+        slot: 0,
+        kind: BackendKind::Local,
+        address: String::new(),
+        tags: Vec::new(),
+        capabilities: Capabilities::default(),
+        health: Health::default(),
+        shell: None,
+        running: 0,
+    })
+}
+
+impl Service for Double {
+    fn events(&self) -> broadcast::Receiver<Event> {
+        self.inner.events.subscribe()
+    }
+
+    async fn exec(&self, who: Who, exec: Exec, stdin: Option<mpsc::Receiver<Vec<u8>>>) -> Result<Running, EngineError> {
+        if exec.command == "wrong" {
+            return Err(EngineError::Usage("that is wrong".into()));
+        }
+        self.hear().execs.push((who.clone(), exec.clone()));
+        let mut processes = self.inner.processes.lock().unwrap();
+        let id = format!("p{:03}", processes.len() + 1);
+        let info = ProcessInfo {
+            id: id.clone(),
+            backend: exec.backend.unwrap_or_else(|| "local".into()),
+            session: "main".into(),
+            command: exec.command.chars().take(4000).collect(),
+            who,
+            state: ProcessState::Running,
+            started: 1,
+            ended: None,
+            pid: None,
+            output_bytes: 0,
+            reads_stdin: exec.stdin,
+            cwd: "/".into(),
+            exit_code_meaning: None,
+            warnings: Vec::new(),
+            hints: Vec::new(),
+        };
+        let flood = exec.command.strip_prefix("flood ").map_or(0, |n| n.parse().unwrap());
+        let process = Arc::new(Process {
+            info: Mutex::new(info.clone()),
+            log: Mutex::default(),
+            flood,
+            grown: watch::Sender::new((0, false)),
+            ending: watch::Sender::new(None),
+        });
+        processes.insert(id, process.clone());
+        let (sender, result) = oneshot::channel();
+        let command = if exec.command.len() > 1000 { "exit 0".into() } else { exec.command };
+        let playing = self.clone().play(process, command, stdin);
+        tokio::spawn(async move {
+            let _caller_gone = sender.send(playing.await);
+        });
+        Ok(Running { process: info, result })
+    }
+
+    async fn end(&self, process: &str, by: EndedBy, _grace: Duration) -> Result<ProcessInfo, EngineError> {
+        let found = self.find(process)?;
+        self.hear().ended.push((process.into(), by));
+        found.ending.send_modify(|ending| *ending = ending.or(Some(by)));
+        self.ended(process).await
+    }
+
+    async fn signal(&self, process: &str, signal: i32) -> Result<ProcessInfo, EngineError> {
+        self.hear().signals.push((process.into(), signal));
+        self.process(process)
+    }
+
+    fn overview(&self) -> Overview {
+        let processes = self.inner.processes.lock().unwrap();
+        let processes = processes.values().map(|process| process.info.lock().unwrap().clone()).collect();
+        Overview { default_backend: "local".into(), processes, ..Overview::default() }
+    }
+
+    fn process(&self, process: &str) -> Result<ProcessInfo, EngineError> {
+        Ok(self.find(process)?.info.lock().unwrap().clone())
+    }
+
+    async fn read(&self, read: LogRead) -> Result<Chunk, EngineError> {
+        let process = self.find(&read.process)?;
+        let total = process.grown.borrow().0;
+        let offset = match read.start {
+            LogStart::Offset(offset) => offset,
+            LogStart::TailBytes(bytes) => total.saturating_sub(bytes),
+            LogStart::TailLines(_) => 0,
+        };
+        let chunk = process.chunk(offset, read.max);
+        let mut heard = self.hear();
+        heard.read_to = heard.read_to.max(chunk.offset + chunk.bytes.len() as u64);
+        Ok(chunk)
+    }
+
+    async fn grown(&self, process: &str, offset: u64) -> Result<(), EngineError> {
+        let mut grown = self.find(process)?.grown.subscribe();
+        grown.wait_for(|(total, ended)| *total > offset || *ended).await.unwrap();
+        Ok(())
+    }
+
+    async fn ended(&self, process: &str) -> Result<ProcessInfo, EngineError> {
+        let found = self.find(process)?;
+        let mut grown = found.grown.subscribe();
+        grown.wait_for(|(_, ended)| *ended).await.unwrap();
+        self.process(process)
+    }
+
+    async fn connect(&self, name: &str) -> Result<BackendInfo, EngineError> {
+        backend(name)
+    }
+
+    async fn disconnect(&self, name: &str) -> Result<BackendInfo, EngineError> {
+        backend(name)
+    }
+
+    async fn session_show(&self, backend: Option<&str>, name: Option<&str>) -> Result<SessionDetail, EngineError> {
+        Ok(SessionDetail {
+            info: session(backend, name),
+            variables: Vec::new(),
+            functions: Vec::new(),
+            aliases: Vec::new(),
+            options: Vec::new(),
+            umask: "0022".into(),
+        })
+    }
+
+    async fn session_reset(&self, backend: Option<&str>, name: Option<&str>) -> Result<SessionInfo, EngineError> {
+        Ok(session(backend, name))
+    }
+
+    async fn session_close(&self, _backend: Option<&str>, name: Option<&str>) -> Result<SessionInfo, EngineError> {
+        Err(EngineError::Refused(format!("{} is busy", name.unwrap_or("main"))))
+    }
+
+    async fn complete(&self, backend: &str, session: &str, word: &str, command: bool) -> Result<Vec<String>, EngineError> {
+        Ok(vec![format!("{backend} {session} {word} {command}")])
+    }
+
+    fn set_client_env(&self, env: Vec<(String, String)>) {
+        self.hear().env = env;
+    }
+
+    fn set_watchers(&self, count: usize) {
+        self.hear().watchers.push(count);
+    }
+
+    async fn reload(&self, _config: crate::config::Config) -> Result<(), EngineError> {
+        self.hear().reloads += 1;
+        self.emit(Event::Config);
+        Ok(())
+    }
+
+    fn running(&self) -> Vec<ProcessInfo> {
+        self.overview().processes.into_iter().filter(|process| !process.state.is_ended()).collect()
+    }
+
+    async fn shutdown(&self) {
+        self.hear().shut_down = true;
+        for process in self.running() {
+            self.end(&process.id, EndedBy::Daemon, Duration::ZERO).await.unwrap();
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Being the one daemon of a user and state folder.
+//!
+//! Invariant: the lock is held from before the socket is made until the process ends; the file names the socket only while
+//! the socket answers.
+
+use super::DaemonError;
+use crate::paths::Paths;
+use crate::protocol::launch::LockContent;
+use crate::protocol::lock::{self, LockError};
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::time::Duration;
+use tokio::net::UnixStream;
+
+/// A daemon that is ending is gone within 2 s; this allows for a machine that swaps.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The lock, held.
+pub(super) struct DaemonLock {
+    file: File,
+}
+
+impl DaemonLock {
+    /// Takes the lock; waits for a daemon that is ending. One that listens is an error at once.
+    pub(super) async fn take(paths: &Paths) -> Result<Self, DaemonError> {
+        let path = paths.lock_file();
+        let file = match lock::try_take(&path).map_err(DaemonError::Lock)? {
+            Some(file) => file,
+            None => {
+                let holder = holder(paths).await;
+                if let Some(holder) = &holder
+                    && UnixStream::connect(&holder.socket).await.is_ok()
+                {
+                    return Err(DaemonError::AlreadyRuns { pid: holder.pid });
+                }
+                lock::take(&path, PATIENCE).await.map_err(|error| match (error, holder) {
+                    (LockError::Held { .. }, Some(holder)) => DaemonError::Deaf { pid: holder.pid },
+                    (error, _) => DaemonError::Lock(error),
+                })?
+            }
+        };
+        let mut lock = Self { file };
+        // What a killed daemon left behind leads nowhere.
+        lock.clear()?;
+        Ok(lock)
+    }
+
+    /// Says where the daemon listens.
+    pub(super) fn publish(&mut self, content: &LockContent) -> Result<(), DaemonError> {
+        self.clear()?;
+        self.file.write_all(content.line().as_bytes()).map_err(write_failed)
+    }
+
+    /// Says that nobody listens.
+    pub(super) fn clear(&mut self) -> Result<(), DaemonError> {
+        self.file.set_len(0).and_then(|()| self.file.rewind()).map_err(write_failed)
+    }
+}
+
+async fn holder(paths: &Paths) -> Option<LockContent> {
+    let text = tokio::fs::read(paths.lock_file()).await.ok()?;
+    LockContent::parse(&text)
+}
+
+fn write_failed(source: std::io::Error) -> DaemonError {
+    DaemonError::LockWrite { source }
+}

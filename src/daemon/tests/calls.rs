@@ -1,0 +1,172 @@
+//! The plain calls, and calls that are no calls.
+
+use super::*;
+use crate::model::{EndedBy, Event, LogRead, LogStart, ProcessState, Run, SessionInfo};
+use crate::protocol::calls::{
+    Call, Complete, Connect as ConnectCall, Disconnect, ErrorCode, Kill, SessionClose, SessionReset, SessionShow, Wait,
+};
+use serde::{Deserialize, Serialize};
+
+async fn started(client: &Client, text: &str) -> (Items, String) {
+    let mut items = client.exec(command(text)).await.unwrap();
+    let Item::Started(process) = next(&mut items).await else { panic!("the start comes first") };
+    (items, process.id)
+}
+
+fn code(error: ClientError) -> ErrorCode {
+    let ClientError::Call(error) = error else { panic!("{error}") };
+    error.code
+}
+
+#[tokio::test]
+async fn the_overview_tells_about_the_daemon_too() {
+    let bench = Bench::new();
+    bench.hub.tell(crate::model::Level::Alert, "look here".into());
+    let client = bench.agent().await;
+    let overview = client.call(OverviewCall {}).await.unwrap();
+    assert_eq!((overview.daemon.pid, overview.daemon.config.as_deref()), (77, Some("/etc/qd.yaml")));
+    assert_eq!(overview.notices[0].message, "look here");
+}
+
+#[tokio::test]
+async fn a_piece_of_a_log_comes_with_its_streams() {
+    let client = Bench::new().agent().await;
+    let (mut items, id) = started(&client, "err oops").await;
+    finish(&mut items).await.unwrap();
+    let chunk = client.read(LogRead { process: id.clone(), start: LogStart::Offset(1), max: 2 }).await.unwrap();
+    assert_eq!((chunk.offset, chunk.total, chunk.ended, chunk.bytes.as_slice()), (1, 4, true, &b"op"[..]));
+    assert_eq!(chunk.runs, [Run { stream: Stream::Err, len: 2 }]);
+    let empty = client.read(LogRead { process: id, start: LogStart::Offset(4), max: 100 }).await.unwrap();
+    assert!(empty.bytes.is_empty() && empty.ended);
+    let missing = client.read(LogRead { process: "nope".into(), start: LogStart::Offset(0), max: 1 }).await.unwrap_err();
+    assert_eq!(code(missing), ErrorCode::NotFound);
+}
+
+#[tokio::test]
+async fn a_piece_of_a_log_is_at_most_a_mebibyte() {
+    let client = Bench::new().agent().await;
+    let (mut items, id) = started(&client, "flood 9000000").await;
+    finish(&mut items).await.unwrap();
+    let chunk = client.read(LogRead { process: id, start: LogStart::Offset(0), max: u64::MAX }).await.unwrap();
+    assert_eq!(chunk.bytes.len(), 1 << 20);
+}
+
+#[tokio::test]
+async fn wait_answers_in_the_order_asked_or_when_its_time_is_over() {
+    let client = Bench::new().agent().await;
+    let (mut held, first) = started(&client, "hold").await;
+    let (_done, second) = started(&client, "exit 0").await;
+    let wait = |processes: &[&String], timeout_ms| Wait { processes: processes.iter().map(|p| (*p).clone()).collect(), timeout_ms };
+    let rows = capped(client.call(wait(&[&second, &first], Some(20)))).await.unwrap();
+    assert_eq!(rows.iter().map(|row| row.state.is_ended()).collect::<Vec<_>>(), [true, false]);
+    let both = wait(&[&second, &first], None);
+    let (rows, ()) = capped(async {
+        tokio::join!(client.call(both), async {
+            held.cancel().await.unwrap();
+            finish(&mut held).await.unwrap();
+        })
+    })
+    .await;
+    assert_eq!(rows.unwrap().iter().map(|row| row.id.clone()).collect::<Vec<_>>(), [second.clone(), first]);
+    assert_eq!(code(client.call(wait(&[&second, &"nope".into()], None)).await.unwrap_err()), ErrorCode::NotFound);
+}
+
+#[tokio::test]
+async fn a_kill_is_done_when_it_is_answered_and_says_by_whom() {
+    let bench = Bench::new();
+    let (agent, operator) = (bench.agent().await, bench.operator().await);
+    let (mut first, one) = started(&agent, "hold").await;
+    let (mut second, two) = started(&agent, "hold").await;
+    let kill = |id: &str| Kill { processes: vec![id.into()], ..Kill::default() };
+    let rows = operator.call(kill(&one)).await.unwrap();
+    let by = |ended_by| ProcessState::Ended(crate::model::Outcome::Cancelled { ended_by });
+    assert_eq!(rows[0].state, by(EndedBy::Operator));
+    assert_eq!(agent.call(kill(&two)).await.unwrap()[0].state, by(EndedBy::Client));
+    finish(&mut first).await.unwrap();
+    finish(&mut second).await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_is_killed_when_one_of_the_names_is_wrong() {
+    let bench = Bench::new();
+    let client = bench.agent().await;
+    let (_held, id) = started(&client, "hold").await;
+    let wrong = Kill { processes: vec![id.clone(), "nope".into()], ..Kill::default() };
+    assert_eq!(code(client.call(wrong).await.unwrap_err()), ErrorCode::NotFound);
+    let wrong = Kill { processes: vec![id.clone()], signal: Some("BOGUS".into()), ..Kill::default() };
+    assert_eq!(code(client.call(wrong).await.unwrap_err()), ErrorCode::Usage);
+    let heard = bench.double.heard();
+    assert!(heard.ended.is_empty() && heard.signals.is_empty());
+    client.call(Kill { processes: vec![id.clone()], signal: Some("usr1".into()), ..Kill::default() }).await.unwrap();
+    assert_eq!(bench.double.heard().signals, [(id, 10)]);
+}
+
+#[tokio::test]
+async fn backends_and_sessions() {
+    let client = Bench::new().agent().await;
+    assert_eq!(client.call(ConnectCall { backend: "gpu".into() }).await.unwrap().name, "gpu");
+    assert_eq!(client.call(Disconnect { backend: "gpu".into() }).await.unwrap().name, "gpu");
+    let Err(ClientError::Call(error)) = client.call(ConnectCall { backend: "away".into() }).await else { panic!() };
+    assert_eq!((error.code, error.fix.as_deref()), (ErrorCode::Unavailable, Some("plug it in")));
+    let (backend, session) = (Some("gpu".to_owned()), Some("two".to_owned()));
+    let shown = client.call(SessionShow { backend: backend.clone(), session: session.clone() }).await.unwrap();
+    assert_eq!((shown.info.backend.as_str(), shown.info.name.as_str()), ("gpu", "two"));
+    assert_eq!(client.call(SessionReset { backend: None, session: None }).await.unwrap().name, "main");
+    assert_eq!(code(client.call(SessionClose { backend, session }).await.unwrap_err()), ErrorCode::Refused);
+    let complete = Complete { backend: "gpu".into(), session: "main".into(), word: "ma".into(), command: true };
+    assert_eq!(client.call(complete).await.unwrap(), ["gpu main ma true"]);
+}
+
+#[tokio::test]
+async fn a_watch_tells_what_happens_and_is_counted() {
+    let bench = Bench::new();
+    let client = bench.agent().await;
+    let mut events = client.watch().await.unwrap();
+    assert_eq!(bench.double.heard().watchers, [1]);
+    let session = SessionInfo { backend: "gpu".into(), name: "main".into(), cwd: "/".into(), generation: 1, running: 0 };
+    let event = Event::Session { session };
+    bench.double.emit(event.clone());
+    bench.hub.tell(crate::model::Level::Notice, "look".into());
+    assert_eq!(capped(events.recv()).await, Some(event));
+    assert!(matches!(capped(events.recv()).await, Some(Event::Notice { notice }) if notice.message == "look"));
+    let second = client.watch().await.unwrap();
+    drop(events);
+    drop(second);
+    until(&client, || bench.double.heard().watchers == [1, 2, 1, 0]).await;
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_its_connection() {
+    let bench = Bench::new();
+    let client = bench.agent().await;
+    let mut events = client.watch().await.unwrap();
+    drop(client);
+    assert_eq!(capped(events.recv()).await, None);
+}
+
+/// A call of another version.
+#[derive(Default, Serialize, Deserialize)]
+struct Strange {
+    processes: u32,
+}
+
+macro_rules! strange_call {
+    ($name:ident, $method:literal) => {
+        #[derive(Default, Serialize, Deserialize)]
+        struct $name(Strange);
+        impl Call for $name {
+            const METHOD: &'static str = $method;
+            type Reply = ();
+        }
+    };
+}
+strange_call!(FromTheFuture, "levitate");
+strange_call!(Garbled, "kill");
+
+#[tokio::test]
+async fn an_unknown_call_and_bad_parameters_are_different_errors_and_end_nothing() {
+    let client = Bench::new().agent().await;
+    assert_eq!(code(client.call(FromTheFuture::default()).await.unwrap_err()), ErrorCode::UnknownMethod);
+    assert_eq!(code(client.call(Garbled::default()).await.unwrap_err()), ErrorCode::BadParameters);
+    client.call(OverviewCall {}).await.unwrap();
+}

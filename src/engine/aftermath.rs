@@ -1,0 +1,162 @@
+//! What becomes of commands whose link, or whose daemon, was lost.
+//!
+//! Invariant: never run again; each one is named to a person exactly once, with what is known of it.
+
+use super::journal::Line;
+use super::place::Place;
+use super::{Core, State};
+use crate::backend::{Ask, Family};
+use crate::config::OnLost;
+use crate::model::{HealthState, Level, Outcome, ProcessInfo, ProcessState, Warning, WarningCode};
+use crate::session::log::Log;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+/// Between TERM and KILL for what a lost link left behind.
+const GRACE: Duration = Duration::from_secs(2);
+/// Lost commands remembered per engine; above it the oldest are forgotten (the far side ends them by itself).
+const MOST_LOST: usize = 256;
+
+/// A command whose link was lost.
+#[derive(Clone, Debug)]
+pub(crate) struct Lost {
+    backend: String,
+    id: String,
+    pid: u32,
+}
+
+impl Core {
+    /// Remembers a command whose link was lost, to look for it when the link is back.
+    pub(crate) fn lost_on(&self, state: &mut State, place: &Place, id: &str) {
+        let Some(pid) = state.table.get_mut(id).and_then(|entry| entry.info.pid) else { return };
+        if state.lost.len() >= MOST_LOST {
+            state.lost.remove(0);
+        }
+        state.lost.push(Lost { backend: place.settings.name.clone(), id: id.to_owned(), pid });
+    }
+
+    /// Takes in what a daemon before this one left in its journal: rows that say so, a notice, and a warning for the next
+    /// command of each session.
+    pub(crate) fn take_in_journal(&self, lines: Vec<Line>) {
+        for line in lines {
+            let text = format!("{} `{}`", line.id, short(&line.command));
+            let reason = "the daemon before this one ended unexpectedly while it ran: unknown whether it finished; it was not run again";
+            self.shared.notice(
+                Level::Alert,
+                Some(&line.backend),
+                format!("{text} on {} was running when the daemon before this one ended unexpectedly; it was ended or lost, and is not run again", line.backend),
+            );
+            let mut state = self.state();
+            state.lost_sessions.push((line.backend.clone(), line.session.clone(), text));
+            if let (Some(pid), true) = (line.pid, line.backend != crate::engine::LOCAL) {
+                state.lost.push(Lost { backend: line.backend.clone(), id: line.id.clone(), pid });
+            }
+            let log = Log::create(self.shared.paths.logs().join(format!("{}.log", line.id)), 0);
+            log.finish();
+            let info = ProcessInfo {
+                id: line.id,
+                backend: line.backend,
+                session: line.session,
+                command: line.command,
+                who: line.who,
+                state: ProcessState::Ended(Outcome::TransportLost { reason: reason.into() }),
+                started: line.started,
+                ended: Some(self.shared.clock.now()),
+                pid: line.pid,
+                output_bytes: 0,
+                reads_stdin: false,
+                cwd: line.cwd,
+                exit_code_meaning: None,
+                warnings: Vec::new(),
+                hints: Vec::new(),
+            };
+            state.table.add(info, log, mpsc::channel(1).0, watch::channel(true).1);
+        }
+    }
+
+    /// Gives the warning that the first command of a session gets after a daemon was lost.
+    pub(crate) fn take_lost_warning(&self, backend: &str, session: &str) -> Option<Warning> {
+        let mut state = self.state();
+        let mut mine = Vec::new();
+        state.lost_sessions.retain(|(b, s, text)| {
+            let hit = b == backend && s == session;
+            if hit {
+                mine.push(text.clone());
+            }
+            !hit
+        });
+        (!mine.is_empty()).then(|| {
+            let list = mine.join(", ");
+            Warning::new(
+                WarningCode::StateNotSaved,
+                format!("the daemon ended unexpectedly while this session ran {list}: what that changed in the session was not kept"),
+            )
+        })
+    }
+}
+
+/// Follows one backend's health: tells watchers, says once that it was lost and once that it is back, and looks after the
+/// commands that the loss took. Ends with the place.
+pub(crate) async fn follow_health(core: Weak<Core>, place: Weak<Place>) {
+    let Some(mut health) = place.upgrade().map(|p| p.connection.health().clone()) else { return };
+    let mut lost = false;
+    while health.changed().await.is_ok() {
+        let now = health.borrow_and_update().clone();
+        let (Some(core), Some(place)) = (core.upgrade(), place.upgrade()) else { return };
+        core.tell_backend(&place);
+        let name = &place.settings.name;
+        match now.state {
+            HealthState::Reconnecting if !lost => {
+                lost = true;
+                let why = now.reason.unwrap_or_default();
+                core.shared.notice(Level::Notice, Some(name), format!("{name}: {why}; trying again by itself"));
+            }
+            HealthState::Down if !lost => {
+                lost = true;
+                let (why, fix) = (now.reason.unwrap_or_default(), now.fix.unwrap_or_default());
+                core.shared.notice(Level::Alert, Some(name), format!("{name}: {why}; {fix}"));
+            }
+            HealthState::Up => {
+                if std::mem::take(&mut lost) {
+                    core.shared.notice(Level::Notice, Some(name), format!("{name}: connected again"));
+                }
+                tokio::spawn(look_after(core, place));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Looks for the commands that the last loss took, ends them unless they are to be kept, and says what became of each.
+async fn look_after(core: Arc<Core>, place: Arc<Place>) {
+    let name = &place.settings.name;
+    let mine: Vec<Lost> = {
+        let mut state = core.state();
+        let (mine, others) = state.lost.drain(..).partition(|lost| &lost.backend == name);
+        state.lost = others;
+        mine
+    };
+    for lost in mine {
+        let family = Family { pid: lost.pid, start_time: None, cookie: format!("QD_PROCESS={}", lost.id) };
+        let what = match place.connection.backend().family(family.clone(), Ask::Survivors).await {
+            Err(error) => format!("could not be looked for: {error}"),
+            Ok(found) if found.alive.is_empty() => "had ended by itself while the link was down (code unknown)".to_owned(),
+            Ok(found) if place.settings.on_lost == OnLost::Keep => {
+                format!("is still running there (pids {:?}), as on_lost: keep says", found.alive)
+            }
+            Ok(_) => match place.connection.backend().family(family, Ask::End { grace: GRACE }).await {
+                Ok(done) if done.verified => "was still running and has been ended".to_owned(),
+                Ok(done) => format!("was still running; it could not be verified that all of it ended (left: {:?})", done.alive),
+                Err(error) => format!("was still running; ending it failed: {error}"),
+            },
+        };
+        core.shared.notice(Level::Notice, Some(name), format!("{name}: the lost command {} {what}", lost.id));
+    }
+}
+
+fn short(command: &str) -> String {
+    let line = command.lines().next().unwrap_or_default();
+    let cut: String = line.chars().take(60).collect();
+    if cut.len() < command.len() { format!("{cut}...") } else { cut }
+}

@@ -1,0 +1,298 @@
+//! The engine's state and what changes it.
+//!
+//! Invariant: events are told while the state is locked, so that their order is true; the lock is never held over a wait.
+
+use super::journal;
+use super::place::Place;
+use super::shared::Shared;
+use super::table::Table;
+use super::{Again, CLOSE_LIMIT, EngineError, SHUTDOWN_GRACE, SHUTDOWN_LIMIT, aftermath, sweep};
+use crate::backend::local::{Reaper, become_subreaper};
+use crate::config::{Config, Limits, nearest};
+use crate::model::{DaemonInfo, EndedBy, Event, Level, Overview, ProcessInfo};
+use crate::paths::Paths;
+use crate::session::{Stop, log::Log};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc, watch};
+
+/// A shell that waits for its next command is thrown away after this long without one, when no pane is attached.
+const COOL_AFTER: Duration = Duration::from_secs(60);
+
+/// What the lock protects.
+pub(crate) struct State {
+    pub(crate) config: Config,
+    pub(crate) places: BTreeMap<String, Arc<Place>>,
+    pub(crate) table: Table,
+    pub(crate) lost: Vec<aftermath::Lost>,
+    /// Backend, session and command of what a daemon before this one left unfinished, until the session was told.
+    pub(crate) lost_sessions: Vec<(String, String, String)>,
+    watchers: usize,
+    stopping: bool,
+}
+
+/// The engine behind its handle.
+pub(crate) struct Core {
+    pub(crate) shared: Arc<Shared>,
+    state: Mutex<State>,
+    /// Wakes the journal.
+    pub(crate) changed: Arc<Notify>,
+    /// Wakes whoever waits for idleness.
+    pub(crate) idle: Notify,
+}
+
+impl Core {
+    /// Starts the engine (see [`super::Engine::start`]).
+    pub(crate) async fn start(config: Config, paths: Paths, again: Option<Again>) -> Result<Arc<Self>, EngineError> {
+        let fault = |e: crate::paths::PathError| EngineError::Internal(e.to_string());
+        let daemon_id = paths.daemon_id().map_err(fault)?;
+        let reaper = again.as_ref().and_then(guard);
+        let shared = Shared::new(paths, daemon_id, config.redact.names.clone(), reaper);
+        let lifetime = config.lifetime;
+        let places = config.backends.iter().map(|b| (b.name.clone(), Arc::new(Place::new(b.clone(), &shared, lifetime)))).collect();
+        for text in &config.notices {
+            shared.notice(Level::Notice, None, text.clone());
+        }
+        let state = State { config, places, table: Table::default(), lost: vec![], lost_sessions: vec![], watchers: 0, stopping: false };
+        let core = Arc::new(Self { shared, state: Mutex::new(state), changed: Arc::new(Notify::new()), idle: Notify::new() });
+        let journal_path = core.journal_path();
+        let path = journal_path.clone();
+        let left = tokio::task::spawn_blocking(move || journal::left_behind(&path)).await.unwrap_or_default();
+        core.take_in_journal(left);
+        let places: Vec<Arc<Place>> = core.state().places.values().cloned().collect();
+        for place in &places {
+            place.load_sessions(&core.shared).await;
+            tokio::spawn(aftermath::follow_health(Arc::downgrade(&core), Arc::downgrade(place)));
+        }
+        let weak = Arc::downgrade(&core);
+        let running = move || weak.upgrade().map(|core| core.state().table.running());
+        tokio::spawn(journal::keep(journal_path, core.changed.clone(), running));
+        core.changed.notify_one();
+        let (logs, limits) = (core.shared.paths.logs(), core.limits());
+        // Nobody waits for it: old logs may go while the first commands run.
+        drop(tokio::task::spawn_blocking(move || sweep::old_logs(&logs, limits.log_days, limits.logs_bytes)));
+        Ok(core)
+    }
+
+    /// Locks the state. Never hold it over a wait.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        // A panic under the lock leaves whole rows: changes are single assignments.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn journal_path(&self) -> std::path::PathBuf {
+        self.shared.paths.state.join(format!("running-{}.json", self.shared.paths.host))
+    }
+
+    /// Gives the place of a backend, the default one when none is named; an unknown name fails with the known ones.
+    pub(crate) fn place(&self, name: Option<&str>) -> Result<Arc<Place>, EngineError> {
+        let state = self.state();
+        let name = name.unwrap_or(&state.config.default_backend);
+        if let Some(place) = state.places.get(name) {
+            return Ok(place.clone());
+        }
+        let mut known: Vec<&Arc<Place>> = state.places.values().collect();
+        known.sort_by_key(|p| p.settings.slot);
+        let names: Vec<&str> = known.iter().map(|p| p.settings.name.as_str()).collect();
+        let near = nearest(name, names.iter().copied()).map_or_else(String::new, |n| format!("; did you mean {n}?"));
+        Err(EngineError::NotFound(format!("no backend {name:?}: there are {}{near}", names.join(", "))))
+    }
+
+    /// Gives the bounds in force.
+    pub(crate) fn limits(&self) -> Limits {
+        self.state().config.limits.clone()
+    }
+
+    /// Gives the longest deadline of an agent's foreground command.
+    pub(crate) fn max_foreground(&self) -> Duration {
+        self.state().config.max_foreground
+    }
+
+    /// Adds a command that was accepted; refused while the daemon ends.
+    pub(crate) fn add(
+        self: &Arc<Self>,
+        place: &Arc<Place>,
+        info: ProcessInfo,
+        log: Arc<Log>,
+        stops: mpsc::Sender<Stop>,
+        ended: watch::Receiver<bool>,
+    ) -> Result<(), EngineError> {
+        let mut state = self.state();
+        if state.stopping {
+            return Err(EngineError::Refused("the daemon is ending; nothing was run".into()));
+        }
+        state.table.add(info.clone(), log, stops, ended);
+        self.shared.tell(Event::Process { process: Box::new(info) });
+        drop(state);
+        if place.count(true) == 1 {
+            self.use_changed(place);
+        }
+        Ok(())
+    }
+
+    /// Tells the supervisor and the watchers that a backend's use has changed.
+    pub(crate) fn use_changed(&self, place: &Arc<Place>) {
+        let watched = self.state().watchers > 0;
+        let used = watched || place.running() > 0;
+        place.connection.set_in_use(used);
+        if watched {
+            self.tell_backend(place);
+        }
+        if !used {
+            cool_later(place);
+        }
+    }
+
+    /// Tells watchers how a backend is.
+    pub(crate) fn tell_backend(&self, place: &Place) {
+        let _order = self.state();
+        self.shared.tell(Event::Backend { backend: Box::new(place.info()) });
+    }
+
+    /// Takes in how many front ends watch.
+    pub(crate) fn set_watchers(&self, count: usize) {
+        let places: Vec<Arc<Place>> = {
+            let mut state = self.state();
+            state.watchers = count;
+            state.places.values().cloned().collect()
+        };
+        for place in places {
+            self.use_changed(&place);
+        }
+    }
+
+    /// Gives everything at this moment.
+    pub(crate) fn overview(&self) -> Overview {
+        let state = self.state();
+        let mut places: Vec<&Arc<Place>> = state.places.values().collect();
+        places.sort_by_key(|p| p.settings.slot);
+        let daemon = DaemonInfo {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            started: self.shared.clock.started(),
+            config: state.config.source.as_ref().map(|p| p.display().to_string()),
+            state_dir: self.shared.paths.state.display().to_string(),
+            host: self.shared.paths.host.clone(),
+        };
+        Overview {
+            daemon,
+            default_backend: state.config.default_backend.clone(),
+            backends: places.iter().map(|p| p.info()).collect(),
+            processes: state.table.rows(),
+            sessions: places.iter().flat_map(|p| p.open_sessions()).map(|s| s.info()).collect(),
+            notices: self.shared.notices(),
+        }
+    }
+
+    /// Ends a command and waits for it.
+    pub(crate) async fn end(&self, process: &str, by: EndedBy, grace: Duration) -> Result<ProcessInfo, EngineError> {
+        let (stops, id) = {
+            let mut state = self.state();
+            let entry = state.table.find(process)?;
+            let (stops, id) = (entry.stops.clone(), entry.info.id.clone());
+            if let Some(entry) = state.table.get_mut(&id).filter(|e| !e.info.state.is_ended()) {
+                entry.info.state = crate::model::ProcessState::Stopping;
+                self.shared.tell(Event::Process { process: Box::new(entry.shown()) });
+            }
+            (stops, id)
+        };
+        // An error means that it has ended already, which is what was wanted.
+        let _ = stops.send(Stop::End { by, grace }).await;
+        self.ended(&id).await
+    }
+
+    /// Waits for the end of a process.
+    pub(crate) async fn ended(&self, process: &str) -> Result<ProcessInfo, EngineError> {
+        let (mut ended, id) = {
+            let state = self.state();
+            let entry = state.table.find(process)?;
+            (entry.ended.clone(), entry.info.id.clone())
+        };
+        // The sender goes only after it has said that the process has ended.
+        let _ = ended.wait_for(|ended| *ended).await;
+        self.state().table.find(&id).map(super::table::Entry::shown)
+    }
+
+    /// Takes up a changed config.
+    pub(crate) async fn reload(self: &Arc<Self>, config: Config) {
+        let (fresh, gone) = {
+            let mut state = self.state();
+            let lifetime = config.lifetime;
+            let mut places = BTreeMap::new();
+            let mut fresh = Vec::new();
+            for settings in &config.backends {
+                let old = state.places.remove(&settings.name).filter(|p| p.settings == *settings && state.config.lifetime == lifetime);
+                let place = old.unwrap_or_else(|| {
+                    let place = Arc::new(Place::new(settings.clone(), &self.shared, lifetime));
+                    fresh.push(place.clone());
+                    place
+                });
+                places.insert(settings.name.clone(), place);
+            }
+            // What is left is gone or was replaced; its commands hold it until they have ended.
+            let gone: Vec<Arc<Place>> = std::mem::replace(&mut state.places, places).into_values().collect();
+            self.shared.set_secret_names(config.redact.names.clone());
+            for text in &config.notices {
+                self.shared.notice(Level::Notice, None, text.clone());
+            }
+            state.config = config;
+            (fresh, gone)
+        };
+        drop(gone);
+        for place in &fresh {
+            place.load_sessions(&self.shared).await;
+            tokio::spawn(aftermath::follow_health(Arc::downgrade(self), Arc::downgrade(place)));
+            self.use_changed(place);
+        }
+        self.shared.tell(Event::Config);
+    }
+
+    /// Ends everything within 2 s.
+    pub(crate) async fn shutdown(&self) {
+        let (running, places) = {
+            let mut state = self.state();
+            state.stopping = true;
+            let places: Vec<Arc<Place>> = state.places.values().cloned().collect();
+            (state.table.running(), places)
+        };
+        self.shared.tell(Event::Stopping);
+        let ends = running.iter().map(|info| self.end(&info.id, EndedBy::Daemon, SHUTDOWN_GRACE));
+        if tokio::time::timeout(SHUTDOWN_LIMIT, futures::future::join_all(ends)).await.is_err() {
+            let left: Vec<String> = self.state().table.running().into_iter().map(|info| info.id).collect();
+            tracing::warn!(?left, "commands did not end in time at the shutdown");
+        }
+        let closes = places.iter().map(|place| place.connection.close());
+        if tokio::time::timeout(CLOSE_LIMIT, futures::future::join_all(closes)).await.is_err() {
+            tracing::warn!("a connection did not close in time at the shutdown");
+        }
+        let (path, left) = (self.journal_path(), self.state().table.running());
+        let written = tokio::task::spawn_blocking(move || journal::write(&path, left.into_iter().map(Into::into).collect())).await;
+        if let Ok(Err(error)) = written {
+            tracing::warn!(%error, "failed to write down that the daemon ended in order");
+        }
+    }
+}
+
+/// Makes sure that no local command outlives this process, whatever ends it.
+fn guard(again: &Again) -> Option<Reaper> {
+    if let Err(error) = become_subreaper() {
+        tracing::warn!(%error, "orphans of commands cannot be adopted: they may be missed when a command is ended");
+    }
+    let args: Vec<&str> = again.reap.iter().map(String::as_str).collect();
+    Reaper::start(&again.program, &args)
+        .map_err(|error| tracing::warn!(%error, "the reaper cannot be started: commands may outlive a killed daemon"))
+        .ok()
+}
+
+/// Throws away the waiting shells of a backend that is still unused after a while.
+fn cool_later(place: &Arc<Place>) {
+    let turn = place.next_idle_turn();
+    let place = Arc::downgrade(place);
+    tokio::spawn(async move {
+        tokio::time::sleep(COOL_AFTER).await;
+        if let Some(place) = place.upgrade().filter(|p| p.running() == 0 && p.idle_turn() == turn) {
+            place.open_sessions().iter().for_each(|session| session.cool());
+        }
+    });
+}

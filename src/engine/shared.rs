@@ -1,0 +1,95 @@
+//! What every part of the engine needs: the clock, the folders, the events, and the variables that clients hand over.
+
+use super::clock::Clock;
+use crate::backend::ClientEnv;
+use crate::backend::local::Reaper;
+use crate::model::{Event, Level, Notice};
+use crate::paths::Paths;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::broadcast;
+
+/// Events that a watcher may be behind before it is told that it lagged.
+const EVENTS: usize = 1024;
+/// Notices kept for watchers that come later.
+const NOTICES: usize = 200;
+
+/// Shared by everything of one engine.
+pub(crate) struct Shared {
+    pub(crate) paths: Paths,
+    pub(crate) clock: Clock,
+    pub(crate) daemon_id: String,
+    pub(crate) events: broadcast::Sender<Event>,
+    /// Variables of the newest operator's client.
+    pub(crate) client_env: ClientEnv,
+    /// Ends local commands when this process is killed.
+    pub(crate) reaper: Option<Reaper>,
+    secret_names: Mutex<Vec<String>>,
+    notices: Mutex<VecDeque<Notice>>,
+}
+
+impl Shared {
+    /// Makes it.
+    pub(crate) fn new(paths: Paths, daemon_id: String, secret_names: Vec<String>, reaper: Option<Reaper>) -> Arc<Self> {
+        Arc::new(Self {
+            paths,
+            clock: Clock::start(),
+            daemon_id,
+            events: broadcast::channel(EVENTS).0,
+            client_env: ClientEnv::default(),
+            reaper,
+            secret_names: Mutex::new(secret_names),
+            notices: Mutex::default(),
+        })
+    }
+
+    /// Sends an event to whoever watches.
+    pub(crate) fn tell(&self, event: Event) {
+        // An error means that nobody watches.
+        let _ = self.events.send(event);
+    }
+
+    /// Says something that a person should know.
+    pub(crate) fn notice(&self, level: Level, backend: Option<&str>, message: String) {
+        tracing::info!(backend = backend.unwrap_or(""), %message, "notice");
+        let notice = Notice { at: self.clock.now(), level, backend: backend.map(str::to_owned), message };
+        {
+            let mut kept = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.len() == NOTICES {
+                kept.pop_front();
+            }
+            kept.push_back(notice.clone());
+        }
+        self.tell(Event::Notice { notice });
+    }
+
+    /// Gives the notices kept, oldest first.
+    pub(crate) fn notices(&self) -> Vec<Notice> {
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// Takes over the variables that an operator's client hands over.
+    pub(crate) fn set_client_env(&self, variables: Vec<(String, String)>) {
+        *self.client_env.write().unwrap_or_else(PoisonError::into_inner) = variables;
+    }
+
+    /// Gives the names that are kept out of snapshots and from agents.
+    pub(crate) fn secret_names(&self) -> Vec<String> {
+        self.secret_names.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes over the names of a config that was read again.
+    pub(crate) fn set_secret_names(&self, names: Vec<String>) {
+        *self.secret_names.lock().unwrap_or_else(PoisonError::into_inner) = names;
+    }
+
+    /// Resolves variables to forward: what the newest operator's client handed over, else the daemon's own.
+    pub(crate) fn forwarded(&self, names: &[String]) -> BTreeMap<String, String> {
+        let handed = self.client_env.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let find = |name: &String| {
+            let from_client = handed.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
+            from_client.or_else(|| std::env::var(name).ok()).map(|value| (name.clone(), value))
+        };
+        names.iter().filter_map(find).collect()
+    }
+}

@@ -1,0 +1,188 @@
+//! The process table: every command that was started, running and ended.
+//!
+//! Invariant: a row never goes while its process runs; ended rows are kept up to a bound, oldest dropped first. An id is
+//! never given twice while its row or its log is there.
+
+use super::EngineError;
+use crate::model::{ProcessId, ProcessInfo, ProcessState};
+use crate::session::{Stop, log::Log};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::{mpsc, watch};
+
+/// Ids use letters and digits that cannot be taken for one another.
+const ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
+/// Characters of an id: a billion of them.
+const ID_LEN: usize = 6;
+/// The shortest prefix that names a process.
+const SHORTEST_PREFIX: usize = 4;
+
+/// One row with what belongs to it.
+pub(crate) struct Entry {
+    /// What is shown.
+    pub(crate) info: ProcessInfo,
+    /// Its output.
+    pub(crate) log: Arc<Log>,
+    /// Wishes about it; closed once it has ended.
+    pub(crate) stops: mpsc::Sender<Stop>,
+    /// Turns true when it has ended and its row is final.
+    pub(crate) ended: watch::Receiver<bool>,
+    order: u64,
+}
+
+/// The table.
+#[derive(Default)]
+pub(crate) struct Table {
+    rows: BTreeMap<ProcessId, Entry>,
+    next_order: u64,
+}
+
+impl Table {
+    /// Adds a row.
+    pub(crate) fn add(&mut self, info: ProcessInfo, log: Arc<Log>, stops: mpsc::Sender<Stop>, ended: watch::Receiver<bool>) {
+        self.next_order += 1;
+        let entry = Entry { order: self.next_order, info, log, stops, ended };
+        self.rows.insert(entry.info.id.clone(), entry);
+    }
+
+    /// Tells whether the id is taken.
+    pub(crate) fn has(&self, id: &str) -> bool {
+        self.rows.contains_key(id)
+    }
+
+    /// Gives the row that an id or a unique prefix of at least four characters names.
+    pub(crate) fn find(&self, name: &str) -> Result<&Entry, EngineError> {
+        if let Some(entry) = self.rows.get(name) {
+            return Ok(entry);
+        }
+        let unknown = || EngineError::NotFound(format!("no process {name:?}; `qd ps -a` lists them"));
+        if name.len() < SHORTEST_PREFIX {
+            return Err(unknown());
+        }
+        let mut hits = self.rows.range(name.to_owned()..).take_while(|(id, _)| id.starts_with(name)).map(|(_, entry)| entry);
+        let first = hits.next().ok_or_else(unknown)?;
+        match hits.next() {
+            None => Ok(first),
+            Some(second) => {
+                let text = format!("{name:?} names more than one process: {}, {}...", first.info.id, second.info.id);
+                Err(EngineError::NotFound(text))
+            }
+        }
+    }
+
+    /// Gives the row of an exact id, to change it.
+    pub(crate) fn get_mut(&mut self, id: &str) -> Option<&mut Entry> {
+        self.rows.get_mut(id)
+    }
+
+    /// Gives all rows, oldest first.
+    pub(crate) fn rows(&self) -> Vec<ProcessInfo> {
+        let mut all: Vec<&Entry> = self.rows.values().collect();
+        all.sort_by_key(|entry| entry.order);
+        all.into_iter().map(Entry::shown).collect()
+    }
+
+    /// Gives the rows that have not ended, oldest first.
+    pub(crate) fn running(&self) -> Vec<ProcessInfo> {
+        let mut all: Vec<&Entry> = self.rows.values().filter(|entry| !entry.info.state.is_ended()).collect();
+        all.sort_by_key(|entry| entry.order);
+        all.into_iter().map(Entry::shown).collect()
+    }
+
+    /// Drops the oldest ended rows above the bound.
+    pub(crate) fn trim(&mut self, ended_kept: usize) {
+        let mut ended: Vec<(u64, ProcessId)> =
+            self.rows.values().filter(|e| e.info.state.is_ended()).map(|e| (e.order, e.info.id.clone())).collect();
+        if ended.len() <= ended_kept {
+            return;
+        }
+        ended.sort_unstable();
+        for (_, id) in ended.drain(..ended.len() - ended_kept) {
+            self.rows.remove(&id);
+        }
+    }
+}
+
+impl Entry {
+    /// Gives the row as it is now.
+    pub(crate) fn shown(&self) -> ProcessInfo {
+        let mut info = self.info.clone();
+        info.output_bytes = self.log.total();
+        info
+    }
+
+    /// Marks it as running.
+    pub(crate) fn begin(&mut self, pid: u32, cwd: String) {
+        self.info.pid = Some(pid);
+        self.info.cwd = cwd;
+        if self.info.state == ProcessState::Starting {
+            self.info.state = ProcessState::Running;
+        }
+    }
+}
+
+/// Makes a random id.
+pub(crate) fn new_id() -> ProcessId {
+    let bits = uuid::Uuid::new_v4().as_u128();
+    (0..ID_LEN).map(|i| char::from(ALPHABET[((bits >> (i * 5)) & 31) as usize])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Outcome, Who, WhoKind};
+
+    fn row(table: &mut Table, id: &str, ended: bool) {
+        let state = if ended { ProcessState::Ended(Outcome::Exited { exit_code: 0 }) } else { ProcessState::Running };
+        let info = ProcessInfo {
+            id: id.into(),
+            backend: "local".into(),
+            session: "main".into(),
+            command: "true".into(),
+            who: Who { kind: WhoKind::Operator, name: "you".into(), peer_pid: None },
+            state,
+            started: 0,
+            ended: None,
+            pid: None,
+            output_bytes: 0,
+            reads_stdin: false,
+            cwd: "/".into(),
+            exit_code_meaning: None,
+            warnings: vec![],
+            hints: vec![],
+        };
+        table.add(info, Log::create("/nonexistent/x.log".into(), 1), mpsc::channel(1).0, watch::channel(ended).1);
+    }
+
+    #[tokio::test]
+    async fn a_prefix_of_four_names_a_process_when_it_is_the_only_one() {
+        let mut table = Table::default();
+        for id in ["abcdef", "abcdxy", "k7f3q2"] {
+            row(&mut table, id, false);
+        }
+        let found = |name: &str| table.find(name).map(|e| e.info.id.clone());
+        assert_eq!(found("k7f3").as_deref(), Ok("k7f3q2"));
+        assert_eq!(found("abcde").as_deref(), Ok("abcdef"));
+        assert!(matches!(found("abcd"), Err(EngineError::NotFound(text)) if text.contains("more than one")));
+        assert!(matches!(found("k7f"), Err(EngineError::NotFound(_))), "too short");
+        assert!(matches!(found("zzzz"), Err(EngineError::NotFound(_))));
+    }
+
+    #[tokio::test]
+    async fn trimming_drops_the_oldest_ended_rows_only() {
+        let mut table = Table::default();
+        for (id, ended) in [("zz0001", true), ("aa0002", false), ("bb0003", true), ("cc0004", true)] {
+            row(&mut table, id, ended);
+        }
+        table.trim(1);
+        let left: Vec<String> = table.rows().into_iter().map(|r| r.id).collect();
+        assert_eq!(left, ["aa0002", "cc0004"]);
+    }
+
+    #[test]
+    fn ids_differ_and_are_plain() {
+        let ids: std::collections::HashSet<_> = (0..2_000).map(|_| new_id()).collect();
+        assert!(ids.len() > 1_990);
+        assert!(ids.iter().all(|id| id.len() == ID_LEN && id.bytes().all(|b| ALPHABET.contains(&b))));
+    }
+}

@@ -1,0 +1,201 @@
+//! One encoded example of each message.
+//!
+//! Invariant: lines are only appended. A line that no longer reads back means that old clients and daemons no longer
+//! understand each other: then the protocol's number goes up instead.
+
+use super::calls::{self, CallError, ErrorCode};
+use super::frame::{self, FRAME_CAP, Frame, FrameReader, Kind};
+use super::hello::{ClientEnv, Hello, Reason, Refused, Welcome};
+use super::launch::{LockContent, Report};
+use super::message::{AnyRequest, Bye, Request};
+use crate::model::{Event, Stream};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// Frames: name, then the bytes.
+const FRAMES: &[(&str, &[u8])] = &[
+    ("hello", b"\x00\x00\x00\x07\x01\x00\x00\x00\x00{}"),
+    ("welcome", b"\x00\x00\x00\x07\x02\x00\x00\x00\x00{}"),
+    ("refused", b"\x00\x00\x00\x07\x03\x00\x00\x00\x00{}"),
+    ("request", b"\x00\x00\x00\x07\x04\x00\x00\x00\x01{}"),
+    ("reply", b"\x00\x00\x00\x07\x05\x00\x00\x00\x01{}"),
+    ("error", b"\x00\x00\x00\x07\x06\x00\x00\x00\x01{}"),
+    ("item", b"\x00\x00\x00\x07\x07\x00\x00\x00\x01{}"),
+    ("event", b"\x00\x00\x00\x07\x08\x00\x00\x00\x01{}"),
+    ("cancel", b"\x00\x00\x00\x05\x09\x00\x00\x00\x01"),
+    ("data", b"\x00\x00\x00\x10\x0a\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01\x00\x01hi"),
+    ("end", b"\x00\x00\x00\x05\x0b\x00\x00\x00\x01"),
+    ("credit", b"\x00\x00\x00\x09\x0c\x00\x00\x00\x01\x00\x08\x00\x00"),
+    ("forget", b"\x00\x00\x00\x05\x0d\x00\x00\x00\x01"),
+    ("part", b"\x00\x00\x00\x07\x0e\x00\x00\x00\x01{}"),
+    ("env", b"\x00\x00\x00\x07\x0f\x00\x00\x00\x00{}"),
+    ("bye", b"\x00\x00\x00\x07\x10\x00\x00\x00\x00{}"),
+];
+
+#[tokio::test]
+async fn golden_frames_still_read() {
+    for (i, (name, bytes)) in FRAMES.iter().enumerate() {
+        let mut reader = FrameReader::new(std::io::Cursor::new(bytes.to_vec()), FRAME_CAP);
+        let frame = reader.next().await.unwrap().unwrap();
+        let again = match &frame {
+            Frame::Message { kind, stream, payload } => {
+                assert_eq!(*kind as usize, i + 1, "{name}");
+                [&frame::head(*kind, *stream, payload.len())[..], payload].concat()
+            }
+            Frame::Data { stream, offset, tag, bytes } => {
+                assert_eq!((*offset, *tag), (256, Stream::Err));
+                [&frame::data_head(*stream, *offset, *tag, bytes.len())[..], bytes].concat()
+            }
+        };
+        assert_eq!(again, *bytes, "{name}");
+    }
+    assert!(Kind::from_byte(FRAMES.len() as u8 + 1).is_none(), "a new kind has no golden frame");
+}
+
+/// Reads the golden text, and writes the value again: the golden fields must still be there.
+fn check<T: Serialize + DeserializeOwned>(golden: &str) -> T {
+    let value: T = serde_json::from_str(golden).unwrap_or_else(|error| panic!("{golden}: {error}"));
+    let again = serde_json::to_value(&value).unwrap();
+    let old: serde_json::Value = serde_json::from_str(golden).unwrap();
+    assert_holds(&again, &old, golden);
+    value
+}
+
+fn assert_holds(new: &serde_json::Value, old: &serde_json::Value, golden: &str) {
+    match (new, old) {
+        (serde_json::Value::Object(new), serde_json::Value::Object(old)) => {
+            for (name, value) in old {
+                assert_holds(new.get(name).unwrap_or_else(|| panic!("{name} is gone: {golden}")), value, golden);
+            }
+        }
+        _ => assert_eq!(new, old, "{golden}"),
+    }
+}
+
+#[test]
+fn golden_words_of_the_connection_still_read() {
+    let hello: Hello = check(
+        r#"{"protocol_min":1,"protocol_max":1,"version":"0.1.0","kind":"cli","agent":"builder","terminal":false,"cwd":"/srv","config":"/etc/qd.yaml","pid":7}"#,
+    );
+    assert_eq!((hello.protocol_min, hello.protocol_max, hello.pid), (1, 1, 7));
+    let welcome: Welcome = check(r#"{"protocol":1,"version":"0.1.0","pid":7,"config":null,"client_env":["SSH_AUTH_SOCK","LC_*"]}"#);
+    assert_eq!(welcome.protocol, 1);
+    for (word, reason) in [
+        ("protocol", Reason::Protocol),
+        ("config", Reason::Config),
+        ("peer", Reason::Peer),
+        ("stopping", Reason::Stopping),
+        ("other", Reason::Other),
+    ] {
+        let refused: Refused = check(&format!(r#"{{"reason":"{word}","message":"no"}}"#));
+        assert_eq!(refused.reason, reason);
+    }
+    let env: ClientEnv = check(r#"{"variables":[["LANG","C"]]}"#);
+    assert_eq!(env.variables, [("LANG".to_owned(), "C".to_owned())]);
+    let bye: Bye = check(r#"{"message":"it was stopped"}"#);
+    assert_eq!(bye.message, "it was stopped");
+    check::<LockContent>(r#"{"pid":7,"socket":"/run/user/0/quarterdeck/qd-1.sock","version":"0.1.0"}"#);
+    check::<Report>(r#"{"daemon":"ready","pid":7}"#);
+    check::<Report>(r#"{"daemon":"bad_config","message":"config.yaml:3: ..."}"#);
+    check::<Report>(r#"{"daemon":"failed","message":"..."}"#);
+}
+
+#[test]
+fn golden_errors_still_read() {
+    for (word, code) in [
+        ("unknown_method", ErrorCode::UnknownMethod),
+        ("bad_parameters", ErrorCode::BadParameters),
+        ("not_found", ErrorCode::NotFound),
+        ("usage", ErrorCode::Usage),
+        ("config", ErrorCode::Config),
+        ("unavailable", ErrorCode::Unavailable),
+        ("refused", ErrorCode::Refused),
+        ("internal", ErrorCode::Internal),
+    ] {
+        let error: CallError = check(&format!(r#"{{"code":"{word}","message":"m","fix":"f"}}"#));
+        assert_eq!(error.code, code);
+    }
+}
+
+#[test]
+fn golden_events_still_read() {
+    for golden in [
+        r#"{"event":"backend","backend":{"name":"gpu","slot":1,"kind":"ssh","address":"ada@gpu:22","tags":["x"],"capabilities":{"pty":true,"separate_streams":true,"verified_kill":true,"same_files":false},"health":{"state":"up","since":1,"attempt":0,"next_try":null,"round_trip_us":90,"last_heard":2,"reason":null,"fix":null},"shell":"bash 5.2","running":1}}"#,
+        r#"{"event":"process","process":{"id":"k7f3","backend":"local","session":"main","command":"true","who":{"kind":"agent","name":"script","peer_pid":7},"state":"running","started":1,"pid":9,"output_bytes":0,"reads_stdin":false,"cwd":"/"}}"#,
+        r#"{"event":"output","process":"k7f3","total":12}"#,
+        r#"{"event":"session","session":{"backend":"gpu","name":"main","cwd":"/srv","generation":3,"running":0}}"#,
+        r#"{"event":"session_closed","backend":"gpu","name":"main"}"#,
+        r#"{"event":"config"}"#,
+        r#"{"event":"notice","notice":{"at":1,"level":"alert","backend":"gpu","message":"m"}}"#,
+        r#"{"event":"lagged"}"#,
+        r#"{"event":"stopping"}"#,
+    ] {
+        check::<Event>(golden);
+    }
+}
+
+/// Requests: one of each method, in the order of the calls.
+const REQUESTS: &[&str] = &[
+    r#"{"method":"exec","params":{"exec":{"backend":"gpu","session":"main","command":"make","workdir":"/srv","client_cwd":"/home","timeout_ms":1000,"env":[["A","b"]],"stdin":true,"split":true,"max_output_bytes":0,"description":"d"},"follow":true}}"#,
+    r#"{"method":"overview","params":{}}"#,
+    r#"{"method":"watch","params":{}}"#,
+    r#"{"method":"read","params":{"read":{"process":"k7f3","start":{"offset":7},"max":100}}}"#,
+    r#"{"method":"follow","params":{"process":"k7f3","start":{"tailbytes":100},"until_end":true}}"#,
+    r#"{"method":"wait","params":{"processes":["k7f3"],"timeout_ms":10}}"#,
+    r#"{"method":"kill","params":{"processes":["k7f3"],"signal":"INT","grace_ms":2000}}"#,
+    r#"{"method":"connect","params":{"backend":"gpu"}}"#,
+    r#"{"method":"disconnect","params":{"backend":"gpu"}}"#,
+    r#"{"method":"session_show","params":{"backend":"gpu","session":"main"}}"#,
+    r#"{"method":"session_reset","params":{"backend":"gpu","session":"main"}}"#,
+    r#"{"method":"session_close","params":{"backend":"gpu","session":"main"}}"#,
+    r#"{"method":"complete","params":{"backend":"gpu","session":"main","word":"ma","command":true}}"#,
+    r#"{"method":"shutdown","params":{"force":true}}"#,
+];
+
+#[test]
+fn golden_requests_still_read() {
+    fn again<C: calls::Call>(golden: &str) {
+        let request = AnyRequest::parse(golden.as_bytes()).unwrap();
+        assert_eq!(request.method, C::METHOD);
+        let params: C = request.params().unwrap();
+        let new = serde_json::to_value(Request { method: C::METHOD, params }).unwrap();
+        assert_holds(&new, &serde_json::from_str(golden).unwrap(), golden);
+    }
+    let readers: &[fn(&str)] = &[
+        again::<calls::ExecCall>,
+        again::<calls::OverviewCall>,
+        again::<calls::Watch>,
+        again::<calls::Read>,
+        again::<calls::Follow>,
+        again::<calls::Wait>,
+        again::<calls::Kill>,
+        again::<calls::Connect>,
+        again::<calls::Disconnect>,
+        again::<calls::SessionShow>,
+        again::<calls::SessionReset>,
+        again::<calls::SessionClose>,
+        again::<calls::Complete>,
+        again::<calls::Shutdown>,
+    ];
+    assert_eq!((REQUESTS.len(), readers.len()), (calls::METHODS.len(), calls::METHODS.len()), "a call has no golden request");
+    for ((golden, again), method) in REQUESTS.iter().zip(readers).zip(calls::METHODS) {
+        assert!(golden.contains(method));
+        again(golden);
+    }
+}
+
+#[test]
+fn golden_replies_still_read() {
+    check::<crate::model::ExecResult>(
+        r#"{"process_id":"k7f3","backend":"gpu","session":"main","outcome":"exited","exit_code":1,"exit_code_meaning":"no lines matched","output":"x","truncated":false,"total_bytes":1,"next_offset":1,"output_path":"/l","cwd":"/srv","generation":42,"duration_ms":812,"timeout_ms":180000,"warnings":[{"code":"orphans_left","message":"m","pids":[3],"names":["n"]}],"hints":[{"code":"c","message":"m"}]}"#,
+    );
+    check::<crate::model::Chunk>(
+        r#"{"offset":1,"total":9,"ended":true,"skipped":0,"runs":[{"stream":"out","len":8},{"stream":"err","len":0}]}"#,
+    );
+    check::<crate::model::Overview>(
+        r#"{"daemon":{"pid":7,"version":"0.1.0","started":1,"config":"/c","state_dir":"/s","host":"h"},"default_backend":"local","backends":[],"processes":[],"sessions":[],"notices":[]}"#,
+    );
+    check::<crate::model::SessionDetail>(
+        r#"{"info":{"backend":"gpu","name":"main","cwd":"/srv","generation":3,"running":0},"variables":[["A","declare -x A=b"]],"functions":["f"],"aliases":[["ll","ls -l"]],"options":["shopt -s nullglob"],"umask":"0022"}"#,
+    );
+    check::<calls::ShutdownReply>(r#"{"stopping":true,"running":[]}"#);
+}

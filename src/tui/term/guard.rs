@@ -1,0 +1,207 @@
+//! Takes the terminal and gives it back, exactly once each time.
+//!
+//! Invariant: [`Guard::restore`] may be called any number of times, from any thread, in a panic too; it acts only while the
+//! terminal is taken. After it nothing is written until [`Guard::enter`].
+
+use nix::sys::signal::{SigSet, Signal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Notify;
+
+/// Alternate screen, bracketed paste, no cursor until a frame shows it.
+const ENTER: &str = "\x1b[?1049h\x1b[?2004h\x1b[?25l\x1b[0m\x1b[2J\x1b[H";
+/// Button motion and its extended coordinates.
+const MOUSE: &str = "\x1b[?1002h\x1b[?1006h";
+/// A synchronized update that was cut is ended first; all reporting off; style and cursor as they were.
+const RESTORE: &str = "\x1b[?2026l\x1b[?1006l\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?25h\x1b[?1049l";
+/// How long a terminal that does not read may hold up the restoring.
+const RESTORE_WAIT_MS: i64 = 500;
+
+/// The terminal while it is ours.
+pub(in crate::tui) struct Guard {
+    tty: File,
+    saved: Termios,
+    mouse: bool,
+    taken: AtomicBool,
+    /// Serialises writes, so that nothing is written after the restoring has begun.
+    writing: Mutex<()>,
+    panicked: AtomicBool,
+    panic: Notify,
+}
+
+impl Guard {
+    /// Remembers how the terminal is; takes nothing yet. `tty` is non-blocking.
+    pub(in crate::tui) fn new(tty: File, mouse: bool) -> io::Result<Arc<Self>> {
+        let saved = tcgetattr(&tty)?;
+        Ok(Arc::new(Self {
+            tty,
+            saved,
+            mouse,
+            taken: AtomicBool::new(false),
+            writing: Mutex::new(()),
+            panicked: AtomicBool::new(false),
+            panic: Notify::new(),
+        }))
+    }
+
+    /// Restores the terminal before the text of a panic is printed, in whatever thread it happens, and tells the loop.
+    pub(in crate::tui) fn hook_panics(self: &Arc<Self>) {
+        let guard = Arc::downgrade(self);
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if let Some(guard) = guard.upgrade() {
+                guard.restore();
+                guard.panicked.store(true, Ordering::SeqCst);
+                guard.panic.notify_one();
+            }
+            before(info);
+        }));
+    }
+
+    /// Waits until something in this process panics. Cancel safe.
+    pub(in crate::tui) async fn panicked(&self) {
+        while !self.panicked.load(Ordering::SeqCst) {
+            self.panic.notified().await;
+        }
+    }
+
+    /// Takes the terminal: raw mode, alternate screen.
+    pub(in crate::tui) fn enter(&self) -> io::Result<()> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.taken.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        let mut raw = self.saved.clone();
+        raw.make_raw();
+        without_ttou(|| tcsetattr(&self.tty, OptionalActions::Now, &raw))?;
+        self.write_patiently(ENTER)?;
+        if self.mouse {
+            self.write_patiently(MOUSE)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the terminal back. Failures are ignored: there is nowhere to show them and nothing else to try.
+    pub(in crate::tui) fn restore(&self) {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.taken.swap(false, Ordering::SeqCst) {
+            return;
+        }
+        self.write_patiently(RESTORE).ok();
+        without_ttou(|| tcsetattr(&self.tty, OptionalActions::Now, &self.saved)).ok();
+        // What was typed or reported meanwhile must not reach the shell.
+        tcflush(&self.tty, QueueSelector::IFlush).ok();
+    }
+
+    /// Writes what the terminal takes now, unless it was given back.
+    pub(in crate::tui) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.taken.load(Ordering::SeqCst) {
+            return Ok(bytes.len());
+        }
+        (&self.tty).write(bytes)
+    }
+
+    /// Writes a short text, waiting a little for a terminal that is slow.
+    fn write_patiently(&self, text: &str) -> io::Result<()> {
+        let mut left = text.as_bytes();
+        while !left.is_empty() {
+            match (&self.tty).write(left) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => left = &left[n..],
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    let wait = Timespec { tv_sec: 0, tv_nsec: RESTORE_WAIT_MS * 1_000_000 };
+                    if poll(&mut [PollFd::new(&self.tty, PollFlags::OUT)], Some(&wait))? == 0 {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.restore();
+    }
+}
+
+/// Changes the terminal's modes even when another job has the foreground, instead of being stopped for it.
+fn without_ttou(change: impl FnOnce() -> rustix::io::Result<()>) -> io::Result<()> {
+    let mut set = SigSet::empty();
+    set.add(Signal::SIGTTOU);
+    let before = set.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);
+    let result = change();
+    if let Ok(before) = before {
+        before.thread_set_mask().ok();
+    }
+    Ok(result?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    /// A terminal pair: the far end and the near end.
+    fn pair() -> (File, File) {
+        let pty = nix::pty::openpty(None, None).unwrap();
+        (File::from(pty.master), File::from(pty.slave))
+    }
+
+    fn read(far: &mut File, want: &str) -> String {
+        let mut buf = vec![0; want.len()];
+        far.read_exact(&mut buf).unwrap();
+        String::from_utf8_lossy(&buf).into_owned()
+    }
+
+    #[test]
+    fn the_terminal_comes_back_as_it_was_and_only_once() {
+        let (mut far, near) = pair();
+        let probe = near.try_clone().unwrap();
+        let before = tcgetattr(&probe).unwrap();
+        let guard = Guard::new(near, true).unwrap();
+        guard.enter().unwrap();
+        guard.enter().unwrap();
+        let entered = format!("{ENTER}{MOUSE}");
+        assert_eq!(read(&mut far, &entered), entered);
+        let raw = tcgetattr(&probe).unwrap();
+        assert!(!raw.local_modes.contains(rustix::termios::LocalModes::ICANON));
+        guard.restore();
+        guard.restore();
+        assert_eq!(guard.write(b"late").unwrap(), 4, "what comes late is dropped");
+        assert_eq!(read(&mut far, RESTORE), RESTORE);
+        let after = tcgetattr(&probe).unwrap();
+        assert_eq!(
+            (after.local_modes, after.input_modes, after.output_modes),
+            (before.local_modes, before.input_modes, before.output_modes)
+        );
+        guard.enter().unwrap();
+        assert_eq!(read(&mut far, &entered), entered);
+        drop(guard);
+        assert_eq!(read(&mut far, RESTORE), RESTORE);
+    }
+
+    #[test]
+    fn restoring_leaves_the_alternate_screen_in_any_emulator() {
+        let mut screen = vt100::Parser::new(10, 40, 0);
+        screen.process(b"$ qd\r\n");
+        screen.process(ENTER.as_bytes());
+        screen.process(MOUSE.as_bytes());
+        screen.process(b"\x1b[?2026h\x1b[31mhalf a fra");
+        assert!(screen.screen().alternate_screen());
+        screen.process(RESTORE.as_bytes());
+        let s = screen.screen();
+        assert!(!s.alternate_screen() && !s.hide_cursor() && !s.bracketed_paste());
+        assert_eq!(s.mouse_protocol_mode(), vt100::MouseProtocolMode::None);
+        assert_eq!(s.fgcolor(), vt100::Color::Default);
+        assert!(s.contents().starts_with("$ qd"));
+    }
+}

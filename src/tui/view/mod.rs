@@ -1,0 +1,62 @@
+//! Draws the state.
+//!
+//! Invariant: a pure function of the state into a buffer of any size; nothing here waits, and every string from elsewhere is
+//! cleaned before it is drawn.
+
+mod block;
+mod boxes;
+mod feed;
+mod line;
+mod lists;
+mod pane;
+mod popup;
+mod side;
+mod small;
+mod status;
+mod top;
+
+use super::layout::{self, Tier};
+use super::state::{Drawn, State, View};
+use ratatui::buffer::Buffer;
+
+/// Draws a whole screen; gives what is where.
+pub(super) fn draw(state: &State, buf: &mut Buffer) -> Drawn {
+    let mut drawn = Drawn::default();
+    let area = *buf.area();
+    if area.is_empty() {
+        return drawn;
+    }
+    let plan = layout::plan(area.width, area.height);
+    if plan.tier == Tier::Summary {
+        small::draw(state, buf, &mut drawn);
+        popup::draw(state, buf, &mut drawn);
+        return drawn;
+    }
+    if let Some(top) = plan.top {
+        top::draw(state, &plan, top, buf, &mut drawn);
+    }
+    if let Some(side) = plan.side {
+        side::draw(state, side, buf, &mut drawn);
+    }
+    if let Some(column) = plan.feed {
+        feed::column(state, column, buf, &mut drawn);
+    }
+    match state.view {
+        View::Panes if state.panes.is_empty() => pane::nothing_yet(state, plan.body, buf),
+        View::Panes => {
+            for (index, area) in layout::panes(&plan, state.panes.len(), state.focus, state.layout, state.zoom) {
+                pane::draw(state, index, area, buf, &mut drawn);
+            }
+        }
+        View::Backends => lists::backends(state, plan.body, buf, &mut drawn),
+        View::Feed => feed::view(state, plan.body, buf, &mut drawn),
+        View::Messages => lists::messages(state, plan.body, buf, &mut drawn),
+        View::Help => lists::help(state, plan.body, buf, &mut drawn),
+    }
+    status::draw(state, plan.bar, buf);
+    popup::draw(state, buf, &mut drawn);
+    drawn
+}
+
+#[cfg(test)]
+mod tests;

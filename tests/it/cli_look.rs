@@ -1,0 +1,172 @@
+//! The commands about commands: ps, logs, wait, kill, backends, session, stop.
+
+use crate::harness::qd::Home;
+use crate::harness::run::Running;
+use crate::harness::wait;
+use serde_json::Value;
+
+/// Starts a command and waits until it has said something; gives it with its id.
+fn begun(home: &Home, command: &str) -> (Running, String) {
+    let mut running = home.start(["exec", "--", command]);
+    running.wait_out("\n");
+    let rows = home.run(["ps", "--json"]).code(0).json();
+    let newest = rows.as_array().and_then(|rows| rows.last()).expect("it runs").clone();
+    (running, newest["id"].as_str().expect("an id").to_owned())
+}
+
+/// Runs a command and gives its id.
+fn id(home: &Home, command: &str) -> String {
+    home.exec("local", command)["process_id"].as_str().expect("an id").to_owned()
+}
+
+#[test]
+fn ps_lists_what_runs_and_with_a_what_ended() {
+    let home = Home::new();
+    let (_running, id) = begun(&home, "echo begun; sleep 7010");
+    let out = home.run(["ps"]).code(0).out();
+    assert!(out.contains(&id) && out.contains("running") && out.contains("local") && out.contains("sleep 7010"), "{out}");
+    home.run(["exec", "--", "printf '\\033[2J'; exit 3"]).code(3);
+    assert_eq!(home.run(["ps"]).code(0).out().lines().count(), 2);
+    let out = home.run(["ps", "-a"]).code(0).out();
+    assert!(out.contains("exit 3"), "{out}");
+    let rows = home.run(["ps", "-a", "--json"]).code(0).json();
+    assert_eq!(rows.as_array().map(Vec::len), Some(2), "{rows:#}");
+    home.run(["ps", "-b", "nope"]).code(64).says(&["nope", "local"]);
+}
+
+#[test]
+fn what_a_backend_says_moves_no_cursor_here() {
+    let home = Home::new();
+    home.run(["exec", "--", "true '\x1b[2J\u{202e}'"]).code(0);
+    let out = home.run(["ps", "-a"]).code(0).out();
+    assert!(out.contains("\\x1b[2J\\u{202e}") && !out.contains('\x1b'), "{out}");
+}
+
+#[test]
+fn a_table_fits_the_terminal_and_is_whole_when_piped() {
+    let home = Home::new();
+    let long = "x".repeat(300);
+    home.run(["exec", "--", &format!("true {long}")]).code(0);
+    assert!(home.run(["ps", "-a"]).code(0).out().contains(&long));
+    let mut pty = home.terminal(["ps", "-a"], 10, 60);
+    assert_eq!(pty.end().code(), Some(0));
+    let screen = pty.wait_text("COMMAND");
+    assert_eq!(screen.lines().filter(|line| !line.trim().is_empty()).count(), 2, "{screen}");
+}
+
+#[test]
+fn logs_give_the_exact_bytes_or_clean_text() {
+    let home = Home::new();
+    let id = id(&home, r"printf '\033[31mred\033[0m\r\n'; printf 'b\000\377\n'; printf 'last error'");
+    let raw = home.run(["logs", "--raw", &id]).code(0).out;
+    assert_eq!(raw, b"\x1b[31mred\x1b[0m\r\nb\0\xff\nlast error");
+    assert_eq!(home.run(["logs", &id]).code(0).out, b"red\nb\xff\nlast error");
+    assert_eq!(home.run(["logs", &id, "--grep", "^r|error"]).code(0).out(), "red\nlast error\n");
+    assert_eq!(home.run(["logs", "--raw", &id, "--offset", "15"]).code(0).out, raw[15..]);
+    assert_eq!(home.run(["logs", &id, "--tail", "1"]).code(0).out(), "last error");
+    home.run(["logs", "zzzz"]).code(64).says(&["zzzz"]);
+}
+
+#[test]
+fn logs_follow_to_the_end() {
+    let home = Home::new();
+    let (running, id) = begun(&home, "echo one; until [ -e go ]; do sleep 0.05; done; echo two");
+    let mut following = home.start(["logs", "-f", &id]);
+    following.wait_out("one\n");
+    std::fs::write(home.work().join("go"), "").expect("the folder is ours");
+    assert_eq!(following.done().code(0).out(), "one\ntwo\n");
+    running.done().code(0);
+}
+
+#[test]
+fn wait_gives_the_codes() {
+    let home = Home::new();
+    let (three, five) = (id(&home, "exit 3"), id(&home, "exit 5"));
+    home.run(["wait", &three]).code(3);
+    home.run(["wait", &three, &five]).code(5);
+    let (running, id) = begun(&home, "echo begun; until [ -e go ]; do sleep 0.05; done; exit 4");
+    home.run(["wait", "--timeout", "100ms", &id]).code(124).says(&["have not ended"]);
+    let waiting = home.start(["wait", "--json", &id]);
+    std::fs::write(home.work().join("go"), "").expect("the folder is ours");
+    let rows = waiting.done().code(4).json();
+    assert_eq!((&rows[0]["state"], &rows[0]["exit_code"]), (&"ended".into(), &4.into()), "{rows:#}");
+    running.done().code(4);
+    home.run(["wait", "zzzz"]).code(64).says(&["zzzz"]);
+}
+
+#[test]
+fn kill_ends_a_command_and_its_caller_is_told() {
+    let home = Home::new();
+    let (running, id) = begun(&home, "echo begun; sleep 7011");
+    home.run(["kill", &id]).code(0);
+    let done = running.done().code(130);
+    assert!(done.err().contains("ended by"), "{done}");
+    let (running, id) = begun(&home, "trap 'echo usr1; exit 9' USR1; echo begun; while :; do sleep 0.05; done");
+    home.run(["kill", "-s", "USR1", &id]).code(0);
+    assert!(running.done().code(9).out().contains("usr1"));
+    home.run(["kill", "zzzz"]).code(64).says(&["zzzz"]);
+}
+
+#[test]
+fn backends_say_how_they_are() {
+    let home =
+        Home::with_config("terminal:\n  backends:\n    gpu:\n      type: ssh\n      host: 127.0.0.1\n      port: 1\n      user: ada\n");
+    let out = home.run(["backends"]).code(0).out();
+    assert!(out.contains("local") && out.contains("gpu") && out.contains("ada@127.0.0.1") && out.contains("idle"), "{out}");
+    home.run(["backends", "connect", "gpu"]).code(69).says(&["gpu"]);
+    let row = home.run(["backends", "show", "gpu", "--json"]).code(0).json();
+    assert!(row["health"]["reason"].is_string(), "{row:#}");
+    let out = home.run(["backends", "show", "gpu"]).code(0).out();
+    assert!(out.contains("reason") && out.contains("refused"), "{out}");
+    home.run(["backends", "show", "gp"]).code(64).says(&["gpu", "local"]);
+    assert_eq!(home.run(["backends", "ls", "--json"]).code(0).json().as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn sessions_are_listed_shown_reset_and_closed() {
+    let home = Home::new();
+    home.run(["exec", "-s", "work", "--", "cd /; export QD_SEEN=1; greet() { :; }; alias ll='ls -l'"]).code(0);
+    let rows = home.run(["session", "ls", "--json"]).code(0).json();
+    let row = rows.as_array().and_then(|rows| rows.iter().find(|row| row["name"] == "work")).expect("the session");
+    assert_eq!((&row["backend"], &row["cwd"]), (&"local".into(), &"/".into()));
+    let out = home.run(["session"]).code(0).out();
+    assert!(out.contains("work") && out.contains("DIRECTORY"), "{out}");
+    let out = home.run(["session", "show", "-s", "work"]).code(0).out();
+    assert!(["QD_SEEN", "greet", "ll"].iter().all(|text| out.contains(text)), "{out}");
+    home.run(["session", "reset", "-s", "work"]).code(0);
+    assert_eq!(home.run(["exec", "-s", "work", "--", "echo [$QD_SEEN]"]).code(0).out(), "[]\n");
+    home.run(["session", "close", "-s", "work"]).code(0);
+    let left: Value = home.run(["session", "ls", "--json"]).code(0).json();
+    assert!(left.as_array().is_some_and(|rows| rows.iter().all(|row| row["name"] != "work")), "{left:#}");
+}
+
+#[test]
+fn a_session_in_use_is_not_closed() {
+    let home = Home::new();
+    let (_running, _) = begun(&home, "echo begun; sleep 7012");
+    home.run(["session", "close"]).code(1).says(&["main"]);
+}
+
+#[test]
+fn stop_is_refused_while_commands_run_and_forced_ends_them() {
+    let home = Home::new();
+    let (running, id) = begun(&home, "echo begun; sleep 7013");
+    let daemon = home.daemon().expect("a daemon");
+    home.run(["stop"]).code(1).says(&["1 command is running", &id, "--force"]);
+    assert!(daemon.alive());
+    home.run(["stop", "--force"]).code(0).says(&["has stopped"]);
+    assert!(!daemon.alive(), "the daemon is still there");
+    running.done().code(130).says(&["daemon"]);
+    home.run(["stop"]).code(0).says(&["no daemon is running"]);
+    assert_eq!(home.run(["exec", "--", "echo again"]).code(0).out(), "again\n");
+}
+
+#[test]
+fn serve_says_where_it_listens() {
+    let home = Home::new();
+    let serving = home.start(["serve"]);
+    wait::until("its first words", wait::CAP, || serving.err_so_far().contains("listen").then_some(()));
+    assert_eq!(home.run(["exec", "--", "echo x"]).code(0).out(), "x\n");
+    serving.signal(nix::sys::signal::Signal::SIGTERM);
+    serving.done().code(0);
+}
