@@ -185,7 +185,8 @@ fn push_entry<'a>(screen: &'a super::screen::Screen, at: usize, width: usize, up
                 Some(Entry::Line(n, _)) => RowId::Line(n, u16::MAX),
                 _ => RowId::Fold,
             };
-            up.push(before, || Kind::Said(Tone::Note, gap_text(lines, bytes)));
+            let whole: String = up.block.chars().take(8).collect();
+            up.push(before, || Kind::Said(Tone::Note, format!("{}  (all: qd logs {})", gap_text(lines, bytes), clean(&whole))));
         }
         None => {}
     }

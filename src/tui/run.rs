@@ -4,6 +4,7 @@
 //! printed or returned.
 
 use super::app::{After, App};
+use super::effect::Effect;
 use super::input::key::Key;
 use super::input::keymap::{DEFAULT_LEADER, Keymap};
 use super::link::{Dial, Report, keep};
@@ -202,6 +203,14 @@ async fn turn<L: Dial>(
     frames: &mut Frames,
 ) -> Result<(), TuiError> {
     loop {
+        // What is due by the clock comes first, so that no stream of reports can put it off.
+        if app.resize_due() {
+            app.resized(tty::size(tty));
+        }
+        let effects = app.wake();
+        if obey(tty, app, guard, effects).await? {
+            return Ok(());
+        }
         if frames.is_free()
             && let Some(frame) = app.frame()
         {
@@ -233,18 +242,20 @@ async fn turn<L: Dial>(
                 Some(report) => { app.report(report).await; Vec::new() }
                 None => return Ok(()),
             },
-            () = timer => {
-                if app.resize_due() {
-                    app.resized(tty::size(tty));
-                }
-                app.wake()
-            }
+            () = timer => Vec::new(),
         };
-        match app.carry_out(effects).await {
-            After::Go => {}
-            After::Leave => return Ok(()),
-            After::Suspend => suspend(tty, app, guard)?,
+        if obey(tty, app, guard, effects).await? {
+            return Ok(());
         }
+    }
+}
+
+/// Does what the state wants; gives whether it wants to leave.
+async fn obey<L: Dial>(tty: &File, app: &mut App<L>, guard: &Guard, effects: Vec<Effect>) -> Result<bool, TuiError> {
+    match app.carry_out(effects).await {
+        After::Go => Ok(false),
+        After::Leave => Ok(true),
+        After::Suspend => suspend(tty, app, guard).map(|()| false),
     }
 }
 

@@ -204,4 +204,42 @@ mod tests {
         assert_eq!(s.fgcolor(), vt100::Color::Default);
         assert!(s.contents().starts_with("$ qd"));
     }
+
+    /// Set in the process that panics.
+    const CHILD: &str = "QD_TEST_PANIC_CHILD";
+
+    #[test]
+    fn a_panic_in_any_thread_restores_the_terminal_before_its_text() {
+        if std::env::var_os(CHILD).is_some() {
+            let tty = File::options().read(true).write(true).open("/dev/stdin").unwrap();
+            let guard = Guard::new(tty, false).unwrap();
+            guard.hook_panics();
+            guard.enter().unwrap();
+            std::thread::spawn(|| panic!("something broke")).join().unwrap_err();
+            assert!(guard.panicked.load(Ordering::SeqCst));
+            return;
+        }
+        // In a process of its own: the hook is for a whole process.
+        let (far, near) = pair();
+        let name = "tui::term::guard::tests::a_panic_in_any_thread_restores_the_terminal_before_its_text";
+        let end = || std::process::Stdio::from(near.try_clone().unwrap());
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", name, "--nocapture"]).env(CHILD, "1").env("RUST_BACKTRACE", "0");
+        let mut child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+        drop(command);
+        drop(near);
+        let mut all = Vec::new();
+        let mut far = far;
+        let mut buf = [0; 4096];
+        // The terminal ends with an error once the child has closed it.
+        while let Ok(n @ 1..) = far.read(&mut buf) {
+            all.extend_from_slice(&buf[..n]);
+        }
+        assert!(child.wait().unwrap().success());
+        let text = String::from_utf8_lossy(&all);
+        let (restored, said) = (text.find(RESTORE), text.find("something broke"));
+        assert!(restored.is_some() && restored < said, "{text:?}");
+        let after = text[restored.unwrap()..].split("something broke").nth(1).unwrap();
+        assert!(after.contains("\r\n"), "lines end as on a terminal that is not raw: {after:?}");
+    }
 }

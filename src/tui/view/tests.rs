@@ -1,3 +1,5 @@
+//! What is drawn, at many sizes and in every view.
+
 use super::*;
 use crate::model::{Event, Hint, Outcome, ProcessState, Who, WhoKind};
 use crate::tui::state::apply::Msg;
