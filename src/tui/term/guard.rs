@@ -69,12 +69,11 @@ impl Guard {
         }
     }
 
-    /// Takes the terminal: raw mode, alternate screen.
+    /// Takes the terminal: raw mode, alternate screen. Taken already, it is taken anew: whoever had it in between may have
+    /// changed it.
     pub(in crate::tui) fn enter(&self) -> io::Result<()> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.taken.swap(true, Ordering::SeqCst) {
-            return Ok(());
-        }
+        self.taken.store(true, Ordering::SeqCst);
         let mut raw = self.saved.clone();
         raw.make_raw();
         without_ttou(|| tcsetattr(&self.tty, OptionalActions::Now, &raw))?;
@@ -171,7 +170,7 @@ mod tests {
         guard.enter().unwrap();
         guard.enter().unwrap();
         let entered = format!("{ENTER}{MOUSE}");
-        assert_eq!(read(&mut far, &entered), entered);
+        assert_eq!(read(&mut far, &entered.repeat(2)), entered.repeat(2));
         let raw = tcgetattr(&probe).unwrap();
         assert!(!raw.local_modes.contains(rustix::termios::LocalModes::ICANON));
         guard.restore();
