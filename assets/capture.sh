@@ -21,10 +21,10 @@ builtin eval @DUMP@
 
 #=== DUMP
 # Runs inside the login shell, where anything may be shadowed.
-POSIXLY_CORRECT=y; \unset -f builtin; \unset -v POSIXLY_CORRECT
+__qd_o=$SHELLOPTS __qd_b=$BASHOPTS POSIXLY_CORRECT=y; \unset -f builtin; \unset -v POSIXLY_CORRECT
 \builtin shopt -u expand_aliases
 builtin set +euxv
-builtin printf '\036S@NONCE@\0%s\0\036S@NONCE@\0%s\0\036F@NONCE@\0' "$SHELLOPTS" "$BASHOPTS"
+builtin printf '\036S@NONCE@\0%s\0\036S@NONCE@\0%s\0\036F@NONCE@\0' "$__qd_o" "$__qd_b"
 @FUNCTIONS@
 builtin printf '\0\036V@NONCE@\0'
 builtin unset -v QD_PROCESS

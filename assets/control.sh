@@ -14,27 +14,34 @@ now() { local t; read -r t _ </proc/uptime; now=$((10#${t/./})); }
 answer() { printf '\036A @NONCE@ %s\n' "$*"; }
 
 # The fields of process $1 from its state on, in `stat`. A name may hold newlines and parentheses: what counts stands after the
-# last ") " of the last line.
+# last ") " of the last line. Cut short first: patterns and words over a whole line cost more than all the rest.
 stat_of() {
-local lines
+local lines s name
 stat=()
 mapfile -t lines <"/proc/$1/stat" && ((${#lines[@]})) || return
+s=${lines[${#lines[@]}-1]} name=${s:0:80}
 # shellcheck disable=SC2206 # split into words; names are not expanded (set -f)
-stat=(${lines[${#lines[@]}-1]##*) })
+stat=(${name##*) }${s:80:160})
 [[ ${stat[0]-} == [RSDTtIPW] && ${stat[19]-} ]]
 }
 
-# The process table, without what has ended.
+# The processes that began at $1 or later, without what has ended: nothing older can belong to a command. As stat_of, in line:
+# this is done for every process of the machine.
 table() {
-local d p all
+local d p all lines s name since=$1
 parent=() group=() session=() began=()
 set +f
 all=(/proc/[0-9]*)
 set -f
 for d in "${all[@]}"; do
+mapfile -t lines <"$d/stat" && ((${#lines[@]})) || continue
+s=${lines[${#lines[@]}-1]} name=${s:0:80}
+# shellcheck disable=SC2086 # as above
+set -- ${name##*) }${s:80:160}
+((${20:-0} < since)) && continue
+[[ $1 == [RSDTtIPW] ]] || continue
 p=${d#/proc/}
-stat_of "$p" || continue
-parent[$p]=${stat[1]} group[$p]=${stat[2]} session[$p]=${stat[3]} began[$p]=${stat[19]}
+parent[$p]=$2 group[$p]=$3 session[$p]=$4 began[$p]=${20}
 done
 }
 
@@ -55,14 +62,14 @@ printf -v x '%s\001' "${e[@]}"
 members() {
 local p more s=$2
 [[ $s == - ]] && { s=${noted[$1]-}; s=${s%% *}; }
-table
+: "${s:=0}"
+table "$s"
 family=()
 # A number that somebody else has now is no longer anybody's session or group.
 local kin=1
-[[ $s && ${began[$1]-} && ${began[$1]} != "$s" ]] && kin=''
-: "${s:=0}"
+[[ $s != 0 && ${began[$1]-} && ${began[$1]} != "$s" ]] && kin=''
 for p in "${!began[@]}"; do
-((p == mine || p == BASHPID || began[$p] < s)) && continue
+((p == mine || p == BASHPID)) && continue
 if [[ $kin ]] && ((p == $1 || session[$p] == $1 || group[$p] == $1)) || has_cookie "$p" "$3"; then family[$p]=1; fi
 done
 more=1
@@ -174,7 +181,7 @@ done
 exec </dev/null >/dev/null
 [[ $keep || ${#noted[@]} == 0 ]] && exit 0
 nap @LINGER@
-table
+table 0
 for a in "${!noted[@]}"; do
 # Only while the command itself still runs: what it left in the background is not foreground.
 [[ ${began[$a]-} == "${noted[$a]%% *}" ]] && end "$a" "${noted[$a]%% *}" "${noted[$a]#* }" 2000 &

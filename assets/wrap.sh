@@ -41,8 +41,8 @@ IFS=' ' builtin read -r __qd_n __qd_l && LC_ALL=C builtin read -r -N "$__qd_n" _
 builtin eval "$__qd_p";
 { builtin unset -v __qd_n __qd_l __qd_p __qd_m; exec 527>&- 528>&- 529>&-; @LATE@ @OPTIONS@ builtin eval "$BASH_EXECUTION_STRING";
 # The here-string turns BASH_XTRACEFD away before the first of these commands could be traced.
-# Leaving undoes the redirections; where a limit on descriptors forbids that, it complains to nobody.
-{ __qd_r=$? __qd_o=$SHELLOPTS __qd_b=$BASHOPTS POSIXLY_CORRECT=y; @SHIMMED@ @QUIET@ @SAVE@ __qd_z=1; builtin : 528>&1 && builtin exit "$1"; } >/dev/null 2>&1 3<<<"$((${BASH_XTRACEFD:+BASH_XTRACEFD=}2))";
+# Leaving undoes the redirections; where the user closed what is needed, or a limit forbids it, that complains to nobody.
+{ __qd_r=$? __qd_o=$SHELLOPTS __qd_b=$BASHOPTS POSIXLY_CORRECT=y; @SHIMMED@ @QUIET@ @SAVE@ __qd_z=1; builtin : 528>&531 && builtin exit "$1"; } >/dev/null 2>&1 3<<<"$((${BASH_XTRACEFD:+BASH_XTRACEFD=}2))";
 exec 2>/dev/null; builtin exit "$1"; } 527>&529 528>&529
 
 #=== SHIMMED
@@ -82,7 +82,7 @@ builtin printf '#@NONCE@\n'; for __qd_k in "${!BASH_ALIASES[@]}"; do builtin pri
 builtin printf 'if [[ "" ]]; then : <<"#@NONCE@"\n'; builtin declare -F; builtin printf '#@NONCE@\nfi\n';
 
 #=== VARIABLES
-builtin unset -v __qd_r __qd_o __qd_b __qd_k __qd_t __qd_u __qd_s _ BASH BASHPID BASH_ALIASES BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_CMDS BASH_COMMAND BASH_EXECUTION_STRING BASH_LINENO BASH_LOADABLES_PATH BASH_MONOSECONDS BASH_REMATCH BASH_SOURCE BASH_SUBSHELL BASH_TRAPSIG BASH_VERSION BASH_XTRACEFD COMP_WORDBREAKS DIRSTACK EPOCHREALTIME EPOCHSECONDS FUNCNAME GROUPS HISTCMD LINENO PIPESTATUS RANDOM SECONDS SRANDOM;
+builtin unset -v __qd_r __qd_o __qd_b __qd_k __qd_u __qd_s __qd_n __qd_m __qd_p __qd_l _ BASH BASHPID BASH_ALIASES BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_CMDS BASH_COMMAND BASH_EXECUTION_STRING BASH_LINENO BASH_LOADABLES_PATH BASH_MONOSECONDS BASH_REMATCH BASH_SOURCE BASH_SUBSHELL BASH_TRAPSIG BASH_VERSION BASH_XTRACEFD COMP_WORDBREAKS DIRSTACK EPOCHREALTIME EPOCHSECONDS FUNCNAME GROUPS HISTCMD LINENO PIPESTATUS RANDOM SECONDS SRANDOM;
 builtin declare -p && builtin umask -p;
 
 #=== FINISH

@@ -32,7 +32,11 @@ where
     let _counted = hub.count_client();
     let (reader, mut writer) = tokio::io::split(stream);
     let mut frames = FrameReader::new(reader, HELLO_CAP);
-    let Some(guest) = hello::receive(&mut frames, &mut writer, &hub, peer).await else { return };
+    let guest = tokio::select! {
+        guest = hello::receive(&mut frames, &mut writer, &hub, peer) => guest,
+        () = hub.ended.cancelled() => None,
+    };
+    let Some(guest) = guest else { return };
     frames.set_cap(FRAME_CAP);
     tracing::debug!(?guest, "a client");
     let connection =
@@ -59,7 +63,7 @@ impl<S: Service> Connection<S> {
         let outbox = self.outbox.clone();
         let mut write = std::pin::pin!(outbox.write_to(&mut writer));
         let mut held = None;
-        let mut closing = false;
+        let (mut told, mut closing) = (false, false);
         loop {
             tokio::select! {
                 biased;
@@ -82,10 +86,15 @@ impl<S: Service> Connection<S> {
                     self.open.remove(&id);
                 }
                 _written_or_failed = &mut write => break,
-                () = self.hub.ended.cancelled(), if !closing && self.running.is_empty() => {
-                    self.close("it was stopped");
-                    closing = true;
+                // Said before the last replies, which may come too late.
+                () = self.hub.ended.cancelled(), if !told && !closing => {
+                    self.farewell("it was stopped");
+                    told = true;
                 }
+            }
+            if told && !closing && self.running.is_empty() {
+                outbox.finish();
+                closing = true;
             }
         }
         for state in self.open.values() {
@@ -97,11 +106,15 @@ impl<S: Service> Connection<S> {
 
     /// Says why the connection ends; what was said before is still written.
     fn close(&self, why: &str) {
+        self.farewell(why);
+        self.outbox.finish();
+    }
+
+    fn farewell(&self, why: &str) {
         tracing::debug!(why, "closing a connection");
         if let Err(error) = self.outbox.push_json(Kind::Bye, 0, &Bye { message: why.into() }) {
             tracing::error!(%error, "a farewell has no JSON form");
         }
-        self.outbox.finish();
     }
 
     /// Takes up a frame that is no request. The error is a fault of the client's that ends the connection.

@@ -6,12 +6,13 @@ use super::call::{Call, Wish};
 use super::errors::{call_error, no_json, refused, usage};
 use super::service::Service;
 use super::stream;
-use crate::model::{Chunk, EndedBy, Overview, ProcessInfo};
+use crate::model::{Chunk, EndedBy, Overview, ProcessInfo, Stream};
 use crate::protocol::calls::{self, Call as _, CallError, ErrorCode, ShutdownReply};
 use crate::protocol::message::AnyRequest;
 use futures::future::{join_all, try_join_all};
 use std::str::FromStr;
 use std::time::Duration;
+use tokio_util::bytes::Bytes;
 
 /// Answers one call and gives its stream's id.
 pub(super) async fn answer<S: Service>(call: Call<S>, text: Vec<u8>) -> u32 {
@@ -101,15 +102,13 @@ async fn read<S: Service>(call: &Call<S>, params: calls::Read) -> Result<Chunk, 
     let mut read = params.read.0;
     read.max = read.max.min(MOST);
     let room = call.outbox.room(read.max as usize).await;
-    let chunk = call.hub.service.read(read).await.map_err(call_error)?;
-    let Chunk { bytes, .. } = &chunk;
-    let about = Chunk { bytes: Vec::new(), runs: chunk.runs.clone(), ..chunk };
+    let mut chunk = call.hub.service.read(read).await.map_err(call_error)?;
+    let bytes = Bytes::from(std::mem::take(&mut chunk.bytes));
     if !bytes.is_empty() {
         // One frame, whatever the streams: the reply says where they change.
-        let whole = Chunk { runs: Vec::new(), bytes: chunk.bytes, ..about.clone() };
-        call.data(room, stream::pieces(whole));
+        call.data(room, vec![(chunk.offset, Stream::Out, bytes)]);
     }
-    Ok(about)
+    Ok(chunk)
 }
 
 async fn wait<S: Service>(call: &Call<S>, params: calls::Wait) -> Result<Vec<ProcessInfo>, CallError> {

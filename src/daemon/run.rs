@@ -27,8 +27,8 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio_util::task::TaskTracker;
 
-/// The engine ends foreground commands within this.
-const END_LIMIT: Duration = Duration::from_secs(2);
+/// The engine promises to end foreground commands within 2 s; one that does not is left behind after this.
+const END_LIMIT: Duration = Duration::from_millis(2500);
 /// After the engine's end clients get this long to read what they were told.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 /// Pause after a client could not be accepted (no descriptors left): it is tried again, not in a tight loop.
@@ -117,7 +117,9 @@ impl Life {
         }
         if self.detached {
             report(&Report::Ready { pid: hub.info.pid });
-            silence().map_err(|source| DaemonError::System { what: "let go of the starting client", source })?;
+            if let Err(error) = silence() {
+                tracing::warn!(%error, "the starting client's pipes stay open");
+            }
         }
         tracing::info!(socket = %listening.socket.display(), config = ?listening.config, version = hub.info.version, "listening");
         let (limit, limits) = watch::channel(self.config.idle_exit);

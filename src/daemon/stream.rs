@@ -146,7 +146,7 @@ async fn send_log<S: Service>(call: &Call<S>, process: &str, mut start: LogStart
 }
 
 /// Cuts a chunk at the borders of its streams, without copying.
-pub(super) fn pieces(chunk: Chunk) -> Vec<(u64, Stream, Bytes)> {
+fn pieces(chunk: Chunk) -> Vec<(u64, Stream, Bytes)> {
     let mut offset = chunk.offset;
     let mut bytes = Bytes::from(chunk.bytes);
     let mut pieces = Vec::with_capacity(chunk.runs.len());

@@ -123,7 +123,10 @@ impl One {
         let ended = match self.reach(&mut stops).await {
             Ok(()) => {
                 tracing::debug!(parent: &span, waited_us = began.elapsed().as_micros() as u64, "backend ready");
-                self.run_in_session(stdin, stops).await
+                self.place.make_room(&self.info.session);
+                let ended = self.run_in_session(stdin, stops).await;
+                self.place.has_ended(&self.info.session);
+                ended
             }
             Err(outcome) => self.not_run(outcome, began.elapsed()),
         };

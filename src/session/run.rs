@@ -76,6 +76,13 @@ impl Session {
                 Ok(prepared) => prepared,
                 Err(error) => return self.nothing(not_started(error)),
             };
+            if let Some(now) = self.other_kind(&prepared) {
+                self.state().say(WarningCode::StateLost, now);
+                if let Err(error) = self.capture_again().await {
+                    return self.nothing(not_started(error));
+                }
+                continue;
+            }
             let snapshot = prepared.base.clone();
             match self.attempt(prepared, &command, &log, &mut started, &mut stops, &mut feed).await {
                 Attempt::Ran(ran) => return self.finish(*ran, &command).await,
@@ -86,6 +93,13 @@ impl Session {
         let name = self.place.backend_name();
         let reason = format!("the session's snapshot cannot be loaded on {name}: `qd session reset` makes a new one");
         self.nothing(Outcome::SpawnFailed { reason })
+    }
+
+    /// Says when the shell cannot read the snapshot: bash came or went on the backend.
+    fn other_kind(&self, prepared: &Prepared) -> Option<String> {
+        let state = self.state();
+        let now = &prepared.shell.ready.kind;
+        (state.kind != *now).then(|| format!("the session's state was {}'s, and the backend now starts {now}: it begins anew", state.kind))
     }
 
     /// Gets a shell: the warm one, or a new one. `lost` is a snapshot that a shell could not find.

@@ -123,7 +123,7 @@ pub fn second(f: &First<'_>, s: &Second<'_>) -> Vec<u8> {
         },
     );
     v.set("EXPORTS", exports(s));
-    v.set("DEFAULTS", defaults(s.defaults));
+    v.set("DEFAULTS", defaults(s.defaults, "builtin "));
     v.set("STDIN", if s.stdin { "" } else { "0</dev/null" });
     v.set("ERR", if s.split { "528" } else { "1" });
     v.set("SHIM", Vec::new());
@@ -192,7 +192,7 @@ fn source_functions(source: Source<'_>, late: bool) -> Vec<u8> {
 }
 
 /// A directory as a word; `~` and `~/x` are the home directory of the session.
-fn directory(dir: &[u8]) -> Vec<u8> {
+pub(super) fn directory(dir: &[u8]) -> Vec<u8> {
     match dir {
         b"~" => b"\"$HOME\"".to_vec(),
         [b'~', b'/', rest @ ..] => [b"\"$HOME\"/".as_slice(), &quote::bytes(rest)].concat(),
@@ -200,7 +200,7 @@ fn directory(dir: &[u8]) -> Vec<u8> {
     }
 }
 
-fn exports(s: &Second<'_>) -> Vec<u8> {
+pub(super) fn exports(s: &Second<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in s.exports.iter().filter(|(name, _)| is_name(name)) {
         out.push(b' ');
@@ -211,8 +211,12 @@ fn exports(s: &Second<'_>) -> Vec<u8> {
     out
 }
 
-fn defaults(list: &[(&str, &str)]) -> Vec<u8> {
-    let line = |(name, value): &(&str, &str)| format!("[[ ${{{name}+x}} ]] || builtin export {name}={}\n", quote::text(value));
+/// Exports that hold only where the name is not set; `how` is what makes `export` the builtin.
+pub(super) fn defaults(list: &[(&str, &str)], how: &str) -> Vec<u8> {
+    let line = |(name, value): &(&str, &str)| {
+        let value = quote::text(value);
+        format!("case ${{{name}+x}} in x) ;; *) {how}export {name}={value};; esac\n")
+    };
     list.iter().filter(|(name, _)| is_name(name)).map(line).collect::<String>().into_bytes()
 }
 

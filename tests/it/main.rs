@@ -8,6 +8,7 @@ mod cli_exec;
 mod cli_look;
 mod cli_use;
 mod crash;
+mod daemon;
 mod exec;
 mod harness_works;
 mod machines;

@@ -140,7 +140,7 @@ pub(in crate::backend) fn with_sh(program: &str) -> Option<Local> {
 
 #[tokio::test]
 async fn a_start_that_takes_too_long_leaves_nothing() {
-    let (local, dir) = with_bash("#!/bin/sh\nPATH=/usr/bin:/bin; echo $$ >\"${0%/*}/pid\"; echo waiting >&2; exec sleep 600");
+    let (local, dir) = with_bash("#!/bin/sh\nPATH=/usr/bin:/bin; echo $$ >\"${0%/*}/pid\"; echo waiting >&2; sleep 600; :");
     let mut start = start();
     start.timeout = Duration::from_millis(500);
     let error = local.start(start).await.err().expect("too long");

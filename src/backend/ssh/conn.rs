@@ -186,7 +186,7 @@ impl Conn {
             // A server frees a slot some time after the close, so the first refusal means little.
             if refusals > 1 {
                 self.slots.shrink();
-                if self.slots.used() <= 1 {
+                if self.slots.open() == 0 {
                     // No other command is in the way, so what is left is the control shell, or a slot that is freed late.
                     self.crowded.cancel();
                 }
@@ -206,7 +206,7 @@ impl Conn {
     fn busy(&self) -> BackendError {
         BackendError::new(
             ErrorKind::Busy,
-            format!("{} has no room for another command: {} run there over this connection", self.target.place(), self.slots.used()),
+            format!("{} has no room for another command: {} run there over this connection", self.target.place(), self.slots.open()),
         )
         .with_fix("wait for one to end, or raise MaxSessions of its sshd")
     }
@@ -219,7 +219,7 @@ impl Conn {
         opening.await.unwrap_or_else(|e| Err(OpenError::Failed(BackendError::new(ErrorKind::Internal, format!("opening a channel: {e}")))))
     }
 
-    async fn open(&self, slot: Option<Slot>, command: &str) -> Result<Channel, OpenError> {
+    async fn open(&self, mut slot: Option<Slot>, command: &str) -> Result<Channel, OpenError> {
         use ChannelOpenFailure::{ConnectFailed, ResourceShortage};
         let opened = tokio::select! {
             () = self.link.closed.cancelled() => Err(russh::Error::Disconnect),
@@ -236,6 +236,9 @@ impl Conn {
             }
             Err(other) => return Err(OpenError::Failed(self.broken(&other))),
         };
+        if let Some(slot) = &mut slot {
+            slot.confirmed();
+        }
         let sink = Sink::new(&self.runtime, &self.link.closed, slot);
         let channel = Channel::new(channel, sink, self.link.clone(), self.runtime.clone());
         match channel.request(command).await {

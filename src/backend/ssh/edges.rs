@@ -3,7 +3,7 @@
 //! They go through the wrapper on purpose. On raw channels every one of them fails.
 
 use super::conn::{self, Conn};
-use super::rig::{Proxy, Rig, pid_gone, run, script, start};
+use super::rig::{Proxy, Rig, kill, pid_gone, run, script, start};
 use super::shell;
 use super::target::Target;
 use crate::backend::{ErrorKind, Exit, Shell};
@@ -21,7 +21,7 @@ async fn connected(rig: &Rig, port: u16) -> Arc<Conn> {
 }
 
 async fn shell_on(conn: &Arc<Conn>) -> Shell {
-    timeout(CAP, shell::start(conn, &start(), "rig")).await.expect("in time").expect("a shell")
+    timeout(CAP, shell::start(conn, &start(), "rig")).await.expect("in time").expect("a shell").0
 }
 
 async fn send(shell: &mut Shell, command: &str) {
@@ -31,7 +31,9 @@ async fn send(shell: &mut Shell, command: &str) {
 /// Writes to a stdin that nobody reads until it takes no more.
 async fn fill(shell: &mut Shell) {
     let piece = vec![b'x'; 64 << 10];
-    while timeout(Duration::from_millis(500), shell.stdin.write_all(&piece)).await.is_ok() {}
+    while let Ok(written) = timeout(Duration::from_millis(500), shell.stdin.write_all(&piece)).await {
+        written.expect("it takes more");
+    }
 }
 
 /// Dropping a russh channel sends nothing: after ten drops every open fails for the life of the connection, and what ran there
@@ -270,9 +272,4 @@ async fn edge_9_keys_are_renewed_by_the_server_only() {
         assert!(matches!(exit, Exit::Code(5)), "{exit:?}");
     }
     conn.check().await.expect("the connection is whole");
-}
-
-fn kill(pid: u32) {
-    let pid = nix::unistd::Pid::from_raw(i32::try_from(pid).expect("a pid"));
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("kill what the test started");
 }
