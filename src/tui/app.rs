@@ -280,11 +280,11 @@ impl<L: Dial> App<L> {
     pub(super) fn wake(&mut self) -> Vec<Effect> {
         self.clock();
         // A second has passed on screen, a popup or the end of a notice is due.
-        if self.state_at.is_some_and(|at| at <= Instant::now()) {
+        if self.state_at.take_if(|at| *at <= Instant::now()).is_some() {
             self.state.tick();
             self.dirty = true;
         }
-        self.dirty |= self.lazy_at.is_some_and(|at| at <= Instant::now());
+        self.dirty |= self.lazy_at.take_if(|at| *at <= Instant::now()).is_some();
         if self.esc_at.is_some_and(|at| at <= Instant::now()) {
             self.esc_at = None;
             let event = self.decoder.flush();

@@ -276,6 +276,9 @@ impl State {
 
     /// Puts every command into the pane of its backend, oldest first.
     fn order_blocks(&mut self) {
+        let backends = &self.backends;
+        // Commands of a backend that the config no longer has are shown nowhere.
+        self.blocks.retain(|_, b| b.is_live() || backends.iter().any(|known| known.name == b.info.backend));
         for pane in &mut self.panes {
             let mut rows: Vec<_> =
                 self.blocks.values().filter(|b| b.info.backend == pane.backend).map(|b| (b.info.started, b.info.id.clone())).collect();

@@ -283,7 +283,8 @@ impl State {
             return;
         }
         self.last = self.panes.get(self.focus).map(|p| p.backend.clone());
-        if self.mood != Mood::Input {
+        // Scrolling belongs to the pane that was left; NAV goes along.
+        if self.mood == Mood::Scroll {
             self.mood = Mood::Input;
         }
         self.focus = pane;

@@ -69,12 +69,11 @@ impl Guard {
         }
     }
 
-    /// Takes the terminal: raw mode, alternate screen.
+    /// Takes the terminal: raw mode, alternate screen. Taken already, it is taken anew: whoever had it in between may have
+    /// changed it.
     pub(in crate::tui) fn enter(&self) -> io::Result<()> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.taken.swap(true, Ordering::SeqCst) {
-            return Ok(());
-        }
+        self.taken.store(true, Ordering::SeqCst);
         let mut raw = self.saved.clone();
         raw.make_raw();
         without_ttou(|| tcsetattr(&self.tty, OptionalActions::Now, &raw))?;
@@ -171,7 +170,7 @@ mod tests {
         guard.enter().unwrap();
         guard.enter().unwrap();
         let entered = format!("{ENTER}{MOUSE}");
-        assert_eq!(read(&mut far, &entered), entered);
+        assert_eq!(read(&mut far, &entered.repeat(2)), entered.repeat(2));
         let raw = tcgetattr(&probe).unwrap();
         assert!(!raw.local_modes.contains(rustix::termios::LocalModes::ICANON));
         guard.restore();
@@ -203,5 +202,43 @@ mod tests {
         assert_eq!(s.mouse_protocol_mode(), vt100::MouseProtocolMode::None);
         assert_eq!(s.fgcolor(), vt100::Color::Default);
         assert!(s.contents().starts_with("$ qd"));
+    }
+
+    /// Set in the process that panics.
+    const CHILD: &str = "QD_TEST_PANIC_CHILD";
+
+    #[test]
+    fn a_panic_in_any_thread_restores_the_terminal_before_its_text() {
+        if std::env::var_os(CHILD).is_some() {
+            let tty = File::options().read(true).write(true).open("/dev/stdin").unwrap();
+            let guard = Guard::new(tty, false).unwrap();
+            guard.hook_panics();
+            guard.enter().unwrap();
+            std::thread::spawn(|| panic!("something broke")).join().unwrap_err();
+            assert!(guard.panicked.load(Ordering::SeqCst));
+            return;
+        }
+        // In a process of its own: the hook is for a whole process.
+        let (far, near) = pair();
+        let name = "tui::term::guard::tests::a_panic_in_any_thread_restores_the_terminal_before_its_text";
+        let end = || std::process::Stdio::from(near.try_clone().unwrap());
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", name, "--nocapture"]).env(CHILD, "1").env("RUST_BACKTRACE", "0");
+        let mut child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+        drop(command);
+        drop(near);
+        let mut all = Vec::new();
+        let mut far = far;
+        let mut buf = [0; 4096];
+        // The terminal ends with an error once the child has closed it.
+        while let Ok(n @ 1..) = far.read(&mut buf) {
+            all.extend_from_slice(&buf[..n]);
+        }
+        assert!(child.wait().unwrap().success());
+        let text = String::from_utf8_lossy(&all);
+        let (restored, said) = (text.find(RESTORE), text.find("something broke"));
+        assert!(restored.is_some() && restored < said, "{text:?}");
+        let after = text[restored.unwrap()..].split("something broke").nth(1).unwrap();
+        assert!(after.contains("\r\n"), "lines end as on a terminal that is not raw: {after:?}");
     }
 }

@@ -1,3 +1,5 @@
+//! What each key does, as tables of bytes, and what follows from it.
+
 use super::*;
 use crate::model::{Event, HealthState, LogStart, Who, WhoKind};
 use crate::tui::layout::Mode;

@@ -75,7 +75,7 @@ fn title(state: &State, index: usize, backend: &BackendInfo, width: usize, focus
     let mut out = vec![(format!("{} {}", backend.slot, clean(&backend.name)), strong)];
     let mut say = |text: String| out.push((format!("  {text}"), theme.dim()));
     if width >= 60 {
-        let address = clean(&backend.address);
+        let address = clean(backend.address.strip_suffix(":22").unwrap_or(&backend.address));
         say(if address.is_empty() { backend.kind.as_str().to_owned() } else { format!("{} {address}", backend.kind.as_str()) });
     }
     say(clean(&pane.session));

@@ -1,3 +1,5 @@
+//! What is drawn, at many sizes and in every view.
+
 use super::*;
 use crate::model::{Event, Hint, Outcome, ProcessState, Who, WhoKind};
 use crate::tui::state::apply::Msg;
@@ -64,9 +66,9 @@ fn the_wall_shows_four_panes_of_four_machines() {
     );
     for title in [
         "─ 0 local  local  main  ~/proj ─",
-        "━ 1 web  ssh deploy@web:22  main  ~/srv/app ━",
-        "─ 2 gpu  ssh lab@gpu.lab:22  main ─",
-        "─ 3 day  ssh ada@day.lab:22  main ─",
+        "━ 1 web  ssh deploy@web  main  ~/srv/app ━",
+        "─ 2 gpu  ssh lab@gpu.lab  main ─",
+        "─ 3 day  ssh ada@day.lab  main ─",
     ] {
         assert!(text.contains(title), "{title}\n{text}");
     }
@@ -86,7 +88,7 @@ fn the_wall_shows_four_panes_of_four_machines() {
 fn a_strip_and_one_pane_at_80x24() {
     let rows = lines(&busy(80, 24), 80, 24);
     assert_eq!(rows[0], " 0 local ●  1 web ●  2 gpu ◐14s  3 day ✕                            ▸ 1 running");
-    assert_eq!(rows[1], "┏━ 1 web  ssh deploy@web:22  main  ~/srv/app ━━━━━━━━━━━━━━━━━━━━━ INPUT 23ms ━┓");
+    assert_eq!(rows[1], "┏━ 1 web  ssh deploy@web  main  ~/srv/app ━━━━━━━━━━━━━━━━━━━━━━━━ INPUT 23ms ━┓");
     assert_eq!(rows[2], "┃▏08:52:13 you  npm ci                                     exit 0  340ms  1 ln ┃");
     assert_eq!(rows[21], "┃main ~/srv/app ❯ npm test                                                     ┃");
 }
