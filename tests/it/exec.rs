@@ -71,7 +71,7 @@ fn state_carries_over_within_a_session_and_not_between_sessions() {
     other.env("QD_SESSION", "third");
     Running::start(other, Vec::new()).done().code(0);
     assert_eq!(home.run(["exec", "-s", "third", "--", "echo $B"]).out(), "1\n");
-    assert_eq!(home.run(["exec", "--", "echo [$B]"]).out(), "[]\n");
+    assert_eq!(home.run(["exec", "--", "echo \"[$B]\""]).out(), "[]\n");
 }
 
 #[test]
