@@ -190,7 +190,7 @@ impl One {
 
     fn not_run(&self, outcome: Outcome, duration: Duration) -> Ended {
         let info = self.session.info();
-        Ended { outcome, cwd: info.cwd, generation: info.generation, duration, warnings: Vec::new() }
+        Ended { outcome, cwd: info.cwd, generation: info.generation, no_directory: false, duration, warnings: Vec::new() }
     }
 
     async fn result(&self, ended: Ended) -> ExecResult {
@@ -216,6 +216,7 @@ impl One {
             warnings.push(Warning::new(WarningCode::OutputLost, format!("{bytes} bytes of the output are not in the log: {why}")));
         }
         let meaning = match &ended.outcome {
+            Outcome::Exited { .. } if ended.no_directory => Some("the directory cannot be entered; nothing ran".to_owned()),
             Outcome::Exited { exit_code } => exit_code_meaning(&self.exec.command, *exit_code),
             _ => None,
         };
