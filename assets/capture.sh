@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2317  # sections are put together elsewhere
 # Captures the login environment: sections for a shell that was started with what a login gives, before any start file.
 # What is wanted stands in records with a nonce, so that whatever start files print does no harm.
 #   @NONCE@  16 hex digits     @COOKIE@  cookie     @DUMP@ q  the text that dumps a bash      @ASK@ q  one that any shell runs
@@ -28,7 +29,7 @@ builtin printf '\036S@NONCE@\0%s\0\036S@NONCE@\0%s\0\036F@NONCE@\0' "$__qd_o" "$
 @FUNCTIONS@
 builtin printf '\0\036V@NONCE@\0'
 builtin unset -v QD_PROCESS
-{ @VARIABLES@ }
+{ @VARIABLES@; }
 builtin printf '\0'
 
 #=== ASK

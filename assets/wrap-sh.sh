@@ -1,3 +1,7 @@
+# shellcheck shell=sh
+# shellcheck disable=SC1001,SC1012  # the backslash only keeps the user's aliases away
+# shellcheck disable=SC2093,SC2154,SC2317  # an exec that only redirects; sections are put together elsewhere
+# shellcheck disable=SC2015,SC3021  # both arms are meant; the place is a number
 # What dash and busybox ash run around one command: one script, sent to the shell that the reader started. Places as in wrap.sh.
 # It keeps variables, readonly, aliases, umask, the directory and the options -a, -C, -f. No functions: these shells cannot show
 # them. Descriptors 8 and 9, the highest that they allow. Words are quoted (\set) from where the user's aliases exist.
@@ -42,7 +46,7 @@ else \command \printf '\036E@NONCE@\000%s\000%s\000%s\000%s\000\000%s\0000\000%s
 } 2>/dev/null
 
 #=== KEEP
-{ @DUMP@; } >|@N@.v && \set -- "$@" ok || \set -- "$@" full
+{ @DUMP@; } >>@N@.v && \set -- "$@" ok || \set -- "$@" full
 
 #=== CARRY
 # Nothing is writable here: the state comes back as records.

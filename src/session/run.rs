@@ -138,7 +138,7 @@ impl Session {
         let began = Instant::now();
         let (leave, nonce, base) = (prepared.leave.clone(), prepared.nonce.clone(), prepared.base.clone());
         let backend = self.place.backend.clone();
-        let mut drive = Drive::new(prepared, backend, &command.id, command.split, log.clone(), feed, stops, command.timeout);
+        let mut drive = Drive::new(prepared, backend, command, log.clone(), feed, stops);
         let mut warnings = Vec::new();
         let exit = until_exit(&mut drive, &mut warnings).await;
         let lost = matches!(exit, Some(Exit::Lost(_)));

@@ -66,7 +66,7 @@ impl State {
         let snapshot = Snapshot {
             generation: kept.generation,
             id: kept.snapshot,
-            options: options.clone(),
+            options,
             late: kept.late,
             carried: kept.folder.is_none().then(Texts::default),
         };

@@ -79,8 +79,8 @@ async fn a_folder_wiped_under_a_warm_shell_loses_no_more_than_one_command() {
     let s = rig.session("main");
     rig.run(&s, "export A=kept").await;
     until("the copy", || s.state().copy == Some(2)).await;
-    let warm = s.take_warm(&s.state().snapshot.clone().unwrap()).await.is_some();
-    assert!(warm);
+    let snapshot = s.state().snapshot.clone().unwrap();
+    assert!(s.take_warm(&snapshot).await.is_some());
     s.prewarm();
     std::fs::remove_dir_all(folder(&s)).unwrap();
     let done = rig.run(&s, "echo $A; export B=1").await;
@@ -267,7 +267,7 @@ async fn a_lost_link_loses_the_command_and_nothing_else() {
     let (tell, told) = tokio::sync::oneshot::channel();
     let (_keep, stops) = tokio::sync::mpsc::channel(1);
     let log = rig.log();
-    let (ended, ()) = tokio::join!(s.run(command("echo begun; sleep 1000"), log.clone(), |_, _| drop(tell.send(())), stops), async {
+    let (ended, ()) = tokio::join!(s.run(command("echo begun; sleep 1000"), log.clone(), |_, _| tell.send(()).unwrap(), stops), async {
         told.await.unwrap();
         log.grown(0).await;
         fake.lose("the cable was pulled");
@@ -337,4 +337,14 @@ async fn sh_keeps_what_it_can() {
     copied(&s).await;
     std::fs::remove_dir_all(folder(&s)).unwrap();
     assert_eq!(rig.run(&s, "echo $X$Y$B").await.output, "123\n");
+}
+
+#[tokio::test]
+async fn text_is_bytes_whatever_the_locale() {
+    for lang in ["C", "C.UTF-8", "en_US.UTF-8"] {
+        let rig = Rig::with(&[("LANG", lang), ("LC_ALL", lang)]);
+        let s = rig.session("main");
+        assert_eq!(rig.run(&s, "printf %s '日本é'; : 'é'").await.output, "日本é", "{lang}");
+        assert_eq!(rig.run(&s, "printf %s 'ü'").await.output, "ü", "{lang}");
+    }
 }
