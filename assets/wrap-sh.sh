@@ -46,7 +46,7 @@ else \command \printf '\036E@NONCE@\000%s\000%s\000%s\000%s\000\000%s\0000\000%s
 } 2>/dev/null
 
 #=== KEEP
-{ @DUMP@; } >|@N@.v && \set -- "$@" ok || \set -- "$@" full
+{ @DUMP@; } >>@N@.v && \set -- "$@" ok || \set -- "$@" full
 
 #=== CARRY
 # Nothing is writable here: the state comes back as records.

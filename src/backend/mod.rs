@@ -8,12 +8,14 @@ pub mod control;
 pub mod error;
 #[doc(hidden)]
 pub mod fake;
+pub mod guard;
 pub mod local;
 pub mod open;
 pub mod ready;
 pub mod ssh;
 
 pub use error::{BackendError, ErrorKind};
+pub use guard::Guard;
 pub use local::ClientEnv;
 
 use crate::model::{BackendKind, Capabilities};

@@ -7,7 +7,7 @@ use super::place::Place;
 use super::shared::Shared;
 use super::table::Table;
 use super::{Again, CLOSE_LIMIT, EngineError, SHUTDOWN_GRACE, SHUTDOWN_LIMIT, aftermath, sweep};
-use crate::backend::local::{Reaper, become_subreaper};
+use crate::backend::Guard;
 use crate::config::{Config, Limits, nearest};
 use crate::model::{DaemonInfo, EndedBy, Event, Level, Overview, ProcessInfo};
 use crate::paths::Paths;
@@ -47,8 +47,8 @@ impl Core {
     pub(crate) async fn start(config: Config, paths: Paths, again: Option<Again>) -> Result<Arc<Self>, EngineError> {
         let fault = |e: crate::paths::PathError| EngineError::Internal(e.to_string());
         let daemon_id = paths.daemon_id().map_err(fault)?;
-        let reaper = again.as_ref().and_then(guard);
-        let shared = Shared::new(paths, daemon_id, config.redact.names.clone(), reaper);
+        let guard = again.as_ref().map(guard).unwrap_or_default();
+        let shared = Shared::new(paths, daemon_id, config.redact.names.clone(), guard);
         let lifetime = config.lifetime;
         let places = config.backends.iter().map(|b| (b.name.clone(), Place::new(b.clone(), &shared, lifetime))).collect();
         for text in &config.notices {
@@ -274,15 +274,9 @@ impl Core {
     }
 }
 
-/// Makes sure that no local command outlives this process, whatever ends it.
-fn guard(again: &Again) -> Option<Reaper> {
-    if let Err(error) = become_subreaper() {
-        tracing::warn!(%error, "orphans of commands cannot be adopted: they may be missed when a command is ended");
-    }
+fn guard(again: &Again) -> Guard {
     let args: Vec<&str> = again.reap.iter().map(String::as_str).collect();
-    Reaper::start(&again.program, &args)
-        .map_err(|error| tracing::warn!(%error, "the reaper cannot be started: commands may outlive a killed daemon"))
-        .ok()
+    Guard::start(&again.program, &args)
 }
 
 /// Throws away the waiting shells of a backend that is still unused after a while.

@@ -85,7 +85,7 @@ pub struct Again {
 
 /// The life of the child that ends local commands when the daemon is killed. Blocking.
 pub fn reap() -> std::io::Result<()> {
-    crate::backend::local::reaper::main_loop()
+    crate::backend::guard::reap()
 }
 
 impl Engine {

@@ -47,7 +47,7 @@ impl Place {
     /// Makes the place of one backend. Does not connect.
     pub(crate) fn new(settings: BackendSettings, shared: &Shared, lifetime: Duration) -> Arc<Self> {
         let kind = settings.kind.kind();
-        let backend: Arc<dyn Backend> = match crate::backend::open::open(&settings, &shared.client_env, shared.reaper.as_ref()) {
+        let backend: Arc<dyn Backend> = match crate::backend::open::open(&settings, &shared.client_env, &shared.guard) {
             Ok(backend) => backend,
             Err(why) => Arc::new(Absent::new(&settings.name, kind, why)),
         };

@@ -219,7 +219,8 @@ impl One {
             Outcome::Exited { exit_code } => exit_code_meaning(&self.exec.command, *exit_code),
             _ => None,
         };
-        if text.truncated {
+        // The file is named in the result, so it is whole by then.
+        if text.total > 0 {
             self.log.flush().await;
         }
         ExecResult {
@@ -232,7 +233,7 @@ impl One {
             truncated: text.truncated,
             total_bytes: text.total,
             next_offset: text.next_offset,
-            output_path: text.truncated.then(|| self.log.path().display().to_string()),
+            output_path: (text.total > 0).then(|| self.log.path().display().to_string()),
             cwd: ended.cwd,
             generation: ended.generation,
             duration_ms: ended.duration.as_millis() as u64,

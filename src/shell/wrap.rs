@@ -128,7 +128,7 @@ pub fn second(f: &First<'_>, s: &Second<'_>) -> Vec<u8> {
     v.set("ERR", if s.split { "528" } else { "1" });
     v.set("SHIM", Vec::new());
     if f.shim {
-        let finish = finish(&values(f));
+        let finish = finish(&mut values(f));
         v.set("FINISH", quote::bytes(&finish));
         v.set("FINISH2", quote::bytes(&quote::bytes(&finish)));
         v.set("SHIM", WRAP.fill("SHIM", "\n", &v));
@@ -154,8 +154,10 @@ fn values(f: &First<'_>) -> Values {
     }
     v.set("LOAD", WRAP.fill("LOAD", if f.late { " " } else { "\n" }, &v));
     v.set("EARLY", if f.late { Vec::new() } else { WRAP.fill("EARLY", "\n", &v) });
-    v.set("LATE", if f.late { WRAP.fill("LOAD", " ", &v) } else { Vec::new() });
-    v.set("OPTIONS", f.options.commands(f.base));
+    v.set("LATE", if f.late { [WRAP.fill("LOAD", " ", &v), b";".to_vec()].concat() } else { Vec::new() });
+    let (early, late) = f.options.commands(f.base);
+    v.set("OPTIONS", early);
+    v.set("LATEOPTIONS", late);
     v.set("TRANSIENT", transient(f.transient));
     v.set("SHIMMED", if f.shim { WRAP.fill("SHIMMED", " ", &v) } else { Vec::new() });
     v.set("UNSHIM", if f.shim { b"[[ ${__qd_s-} ]] && builtin unset -f trap;".to_vec() } else { Vec::new() });
@@ -164,15 +166,25 @@ fn values(f: &First<'_>) -> Values {
     v.set("VARIABLES", WRAP.fill("VARIABLES", " ", &v));
     let keep = if matches!(f.source, Source::Files(_)) { "KEEP" } else { "CARRY" };
     v.set("KEEP", WRAP.fill(keep, " ", &v));
-    v.set("SAVE", WRAP.fill("SAVE", " ", &v));
-    let finish = finish(&v);
+    let finish = finish(&mut v);
     v.set("FINISH", quote::bytes(&finish));
+    save(&mut v, ["531", "528", "530", "527"]);
     v
 }
 
 /// The text of the EXIT trap.
-fn finish(v: &Values) -> Vec<u8> {
+fn finish(v: &mut Values) -> Vec<u8> {
+    save(v, ["528", "531", "527", "530"]);
     WRAP.fill("FINISH", "\n", v)
+}
+
+/// Sets what saves the state, with the order in which the places of the record and of the fence are tried.
+fn save(v: &mut Values, [record1, record2, fence1, fence2]: [&'static str; 4]) {
+    for (name, place) in [("RECORD1", record1), ("RECORD2", record2), ("FENCE1", fence1), ("FENCE2", fence2)] {
+        v.set(name, place);
+    }
+    let text = WRAP.fill("SAVE", " ", v);
+    v.set("SAVE", text);
 }
 
 fn source_variables(source: Source<'_>) -> Vec<u8> {

@@ -82,6 +82,7 @@ pub(super) fn outcome(outcome: &Outcome) -> String {
             use crate::model::EndedBy;
             let by = match ended_by {
                 EndedBy::Operator => "you",
+                EndedBy::Agent => "an agent",
                 EndedBy::Client => "its caller",
                 EndedBy::ClientGone => "its caller's end",
                 EndedBy::Daemon => "the daemon's end",

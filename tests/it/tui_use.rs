@@ -116,7 +116,7 @@ fn scrolled_back_it_stays_while_output_goes_on() {
     let home = Home::new();
     let mut tui = open(&home, 24, 80);
     tui.send("seq 1 150\r");
-    tui.wait_text("150");
+    tui.wait_text("▏ 150");
     tui.wait_text("exit 0");
     tui.send(format!("{LEADER}["));
     tui.send("\x02\x02");

@@ -27,6 +27,7 @@ fn ending(result: &ExecResult, interrupted: bool) -> Option<String> {
         Outcome::Cancelled { ended_by } => {
             let who = match ended_by {
                 EndedBy::Operator => "an operator",
+                EndedBy::Agent => "an agent",
                 EndedBy::Client => "its caller",
                 EndedBy::ClientGone => "the daemon, because its caller went away",
                 EndedBy::Daemon => "the daemon, which was stopping",

@@ -338,3 +338,13 @@ async fn sh_keeps_what_it_can() {
     std::fs::remove_dir_all(folder(&s)).unwrap();
     assert_eq!(rig.run(&s, "echo $X$Y$B").await.output, "123\n");
 }
+
+#[tokio::test]
+async fn text_is_bytes_whatever_the_locale() {
+    for lang in ["C", "C.UTF-8", "en_US.UTF-8"] {
+        let rig = Rig::with(&[("LANG", lang), ("LC_ALL", lang)]);
+        let s = rig.session("main");
+        assert_eq!(rig.run(&s, "printf %s '日本é'; : 'é'").await.output, "日本é", "{lang}");
+        assert_eq!(rig.run(&s, "printf %s 'ü'").await.output, "ü", "{lang}");
+    }
+}

@@ -101,6 +101,8 @@ impl State {
                 }
                 p.anchor = Some(row);
             }
+            // There is nothing further back: a view that is pinned stays so.
+            Some(_) if by < 0 => {}
             Some(_) => p.follow(),
             None => {}
         }
