@@ -51,6 +51,12 @@ pub trait Backend: Send + Sync {
     /// ending goes on although nobody hears of its result.
     fn family(&self, family: Family, ask: Ask) -> BoxFuture<'_, Result<Members, BackendError>>;
 
+    /// Resolves when somebody waits for room that idle shells take up: who keeps shells warm should let go of them. Never,
+    /// where there is room enough. Cancel safe.
+    fn pressed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
     /// Closes the connection. Idempotent.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

@@ -50,7 +50,7 @@ impl Core {
         let guard = again.as_ref().map(guard).unwrap_or_default();
         let shared = Shared::new(paths, daemon_id, config.redact.names.clone(), guard);
         let lifetime = config.lifetime;
-        let places = config.backends.iter().map(|b| (b.name.clone(), Arc::new(Place::new(b.clone(), &shared, lifetime)))).collect();
+        let places = config.backends.iter().map(|b| (b.name.clone(), Place::new(b.clone(), &shared, lifetime))).collect();
         for text in &config.notices {
             shared.notice(Level::Notice, None, text.clone());
         }
@@ -224,7 +224,7 @@ impl Core {
             for settings in &config.backends {
                 let old = state.places.remove(&settings.name).filter(|p| p.settings == *settings && state.config.lifetime == lifetime);
                 let place = old.unwrap_or_else(|| {
-                    let place = Arc::new(Place::new(settings.clone(), &self.shared, lifetime));
+                    let place = Place::new(settings.clone(), &self.shared, lifetime);
                     fresh.push(place.clone());
                     place
                 });

@@ -4,7 +4,7 @@
 //! never given twice while its row or its log is there.
 
 use super::EngineError;
-use crate::model::{ProcessId, ProcessInfo, ProcessState};
+use crate::model::{ProcessId, ProcessInfo, ProcessState, Warning, WarningCode};
 use crate::session::{Stop, log::Log};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -108,6 +108,12 @@ impl Entry {
     pub(crate) fn shown(&self) -> ProcessInfo {
         let mut info = self.info.clone();
         info.output_bytes = self.log.total();
+        if !info.state.is_ended()
+            && let Some((bytes, why)) = self.log.lost()
+        {
+            let waits = if self.log.stalled() { "; the command waits until its caller reads" } else { "" };
+            info.warnings.push(Warning::new(WarningCode::OutputLost, format!("{bytes} bytes of the output are not in the log: {why}{waits}")));
+        }
         info
     }
 
