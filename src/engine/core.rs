@@ -58,8 +58,9 @@ impl Core {
         let core = Arc::new(Self { shared, state: Mutex::new(state), changed: Arc::new(Notify::new()), idle: Notify::new() });
         let journal_path = core.journal_path();
         let path = journal_path.clone();
-        let left = tokio::task::spawn_blocking(move || journal::left_behind(&path)).await.unwrap_or_default();
-        core.take_in_journal(left);
+        let left = tokio::task::spawn_blocking(move || (journal::left_behind(&path), journal::written(&path)));
+        let (lines, written) = left.await.unwrap_or_default();
+        core.take_in_journal(lines, written);
         let places: Vec<Arc<Place>> = core.state().places.values().cloned().collect();
         for place in &places {
             place.load_sessions(&core.shared).await;

@@ -276,7 +276,7 @@ impl Core {
     pub(crate) fn begin(&self, place: &Place, id: &str, pid: u32, cwd: String) {
         let mut state = self.state();
         if let Some(entry) = state.table.get_mut(id) {
-            entry.begin(pid, cwd);
+            entry.begin(pid, cwd, self.shared.clock.now());
             self.shared.tell(Event::Process { process: Box::new(entry.shown()) });
         }
         drop(state);

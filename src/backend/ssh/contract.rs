@@ -381,7 +381,7 @@ async fn no_room_is_an_error_that_may_pass() {
 }
 
 fn family(shell: &Shell, cookie: &str) -> Family {
-    Family { pid: shell.ready.pid, start_time: None, cookie: cookie.to_owned() }
+    Family { pid: shell.ready.pid, start_time: None, age: None, cookie: cookie.to_owned() }
 }
 
 #[tokio::test]
