@@ -36,7 +36,9 @@ fn ending(result: &ExecResult, interrupted: bool) -> Option<String> {
         }
         Outcome::TransportLost { reason } => {
             let reason = once(backend, reason);
-            format!("the link to {backend} was lost: {reason}; it is unknown whether the command finished, and it is not run again")
+            // The daemon's reason says it; one of our own does not.
+            let unknown = if reason.contains("whether") { "" } else { "it is unknown whether the command finished, and " };
+            format!("the link to {backend} was lost: {reason}; {unknown}it is not run again")
         }
         Outcome::SpawnFailed { reason } => format!("no shell could be started on {backend}: {}", once(backend, reason)),
         Outcome::BackendUnavailable { reason } => format!("{backend} is not available: {}; nothing was run", once(backend, reason)),
@@ -80,6 +82,8 @@ mod tests {
         assert_eq!(timed_out, "timed out after 1.0s on gpu; the command was ended");
         let lost = say(Outcome::TransportLost { reason: "no answer for 12s".into() }).unwrap();
         assert!(lost.contains("no answer for 12s") && lost.contains("unknown whether"), "{lost}");
+        let lost = say(Outcome::TransportLost { reason: "gpu: gone; it is not known whether the command finished".into() }).unwrap();
+        assert_eq!(lost, "the link to gpu was lost: gone; it is not known whether the command finished; it is not run again");
         let away = say(Outcome::BackendUnavailable { reason: "gpu: connection refused".into() }).unwrap();
         assert_eq!(away, "gpu is not available: connection refused; nothing was run");
         let by_operator = say(Outcome::Cancelled { ended_by: EndedBy::Operator }).unwrap();
