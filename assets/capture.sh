@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2317  # sections are put together elsewhere
 # Captures the login environment: sections for a shell that was started with what a login gives, before any start file.
 # What is wanted stands in records with a nonce, so that whatever start files print does no harm.
 #   @NONCE@  16 hex digits     @COOKIE@  cookie     @DUMP@ q  the text that dumps a bash      @ASK@ q  one that any shell runs
@@ -21,14 +22,14 @@ builtin eval @DUMP@
 
 #=== DUMP
 # Runs inside the login shell, where anything may be shadowed.
-POSIXLY_CORRECT=y; \unset -f builtin; \unset -v POSIXLY_CORRECT
+__qd_o=$SHELLOPTS __qd_b=$BASHOPTS POSIXLY_CORRECT=y; \unset -f builtin; \unset -v POSIXLY_CORRECT
 \builtin shopt -u expand_aliases
 builtin set +euxv
-builtin printf '\036S@NONCE@\0%s\0\036S@NONCE@\0%s\0\036F@NONCE@\0' "$SHELLOPTS" "$BASHOPTS"
+builtin printf '\036S@NONCE@\0%s\0\036S@NONCE@\0%s\0\036F@NONCE@\0' "$__qd_o" "$__qd_b"
 @FUNCTIONS@
 builtin printf '\0\036V@NONCE@\0'
 builtin unset -v QD_PROCESS
-{ @VARIABLES@ }
+{ @VARIABLES@; }
 builtin printf '\0'
 
 #=== ASK

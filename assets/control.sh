@@ -14,27 +14,34 @@ now() { local t; read -r t _ </proc/uptime; now=$((10#${t/./})); }
 answer() { printf '\036A @NONCE@ %s\n' "$*"; }
 
 # The fields of process $1 from its state on, in `stat`. A name may hold newlines and parentheses: what counts stands after the
-# last ") " of the last line.
+# last ") " of the last line. Cut short first: patterns and words over a whole line cost more than all the rest.
 stat_of() {
-local lines
+local lines s name
 stat=()
 mapfile -t lines <"/proc/$1/stat" && ((${#lines[@]})) || return
+s=${lines[${#lines[@]}-1]} name=${s:0:80}
 # shellcheck disable=SC2206 # split into words; names are not expanded (set -f)
-stat=(${lines[${#lines[@]}-1]##*) })
+stat=(${name##*) }${s:80:160})
 [[ ${stat[0]-} == [RSDTtIPW] && ${stat[19]-} ]]
 }
 
-# The process table, without what has ended.
+# The processes that began at $1 or later, without what has ended: nothing older can belong to a command. As stat_of, in line:
+# this is done for every process of the machine.
 table() {
-local d p all
+local d p all lines s name since=$1
 parent=() group=() session=() began=()
 set +f
 all=(/proc/[0-9]*)
 set -f
 for d in "${all[@]}"; do
+mapfile -t lines <"$d/stat" && ((${#lines[@]})) || continue
+s=${lines[${#lines[@]}-1]} name=${s:0:80}
+# shellcheck disable=SC2086 # as above
+set -- ${name##*) }${s:80:160}
+((${20:-0} < since)) && continue
+[[ $1 == [RSDTtIPW] ]] || continue
 p=${d#/proc/}
-stat_of "$p" || continue
-parent[$p]=${stat[1]} group[$p]=${stat[2]} session[$p]=${stat[3]} began[$p]=${stat[19]}
+parent[$p]=$2 group[$p]=$3 session[$p]=$4 began[$p]=${20}
 done
 }
 
@@ -55,14 +62,14 @@ printf -v x '%s\001' "${e[@]}"
 members() {
 local p more s=$2
 [[ $s == - ]] && { s=${noted[$1]-}; s=${s%% *}; }
-table
+: "${s:=0}"
+table "$s"
 family=()
 # A number that somebody else has now is no longer anybody's session or group.
 local kin=1
-[[ $s && ${began[$1]-} && ${began[$1]} != "$s" ]] && kin=''
-: "${s:=0}"
+[[ $s != 0 && ${began[$1]-} && ${began[$1]} != "$s" ]] && kin=''
 for p in "${!began[@]}"; do
-((p == mine || p == BASHPID || began[$p] < s)) && continue
+((p == mine || p == BASHPID)) && continue
 if [[ $kin ]] && ((p == $1 || session[$p] == $1 || group[$p] == $1)) || has_cookie "$p" "$3"; then family[$p]=1; fi
 done
 more=1
@@ -132,6 +139,10 @@ return 1
 # Whether reading the pipe $1 would not wait: it has no writer any more, or its last bytes are still in it.
 at_end() { local e; exec {e}<"$1" || return 1; read -r -t 0 -u "$e"; local is=$?; exec {e}<&-; return "$is"; }
 
+# A command of which no more is known than the number of its shell, and that this began N ticks ago or earlier (b = ~N): when
+# that is another's by now, as after a restart of the machine, only the cookie tells (no process has the number that a is then).
+aged() { now; if stat_of "$a" && ((stat[19] <= now - ${b#?} + 100)); then b=${stat[19]}; else a=4194304 b=-; fi; }
+
 list() { local IFS=,; list="${*:--}"; }
 
 # Ends the command of shell $1, start $2, cookie $3, grace $4 in ms; see the local backend for the order.
@@ -159,6 +170,7 @@ list "${!family[@]}"
 }
 
 while IFS=' ' read -r id verb a b c d; do
+[[ $b == '~'* ]] && aged
 case $verb in
 ping) answer "$id" ok;;
 keep) keep=1;;
@@ -174,7 +186,7 @@ done
 exec </dev/null >/dev/null
 [[ $keep || ${#noted[@]} == 0 ]] && exit 0
 nap @LINGER@
-table
+table 0
 for a in "${!noted[@]}"; do
 # Only while the command itself still runs: what it left in the background is not foreground.
 [[ ${began[$a]-} == "${noted[$a]%% *}" ]] && end "$a" "${noted[$a]%% *}" "${noted[$a]#* }" 2000 &

@@ -1,3 +1,9 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2317  # sections are put together elsewhere: what follows an exit here is reached
+# shellcheck disable=SC2015  # both arms are meant: the first cannot fail where it matters
+# shellcheck disable=SC2093  # an exec that only redirects
+# shellcheck disable=SC2154  # read by the reader's own read
+# shellcheck disable=SC2064  # the text of the trap is made now
 # What bash runs around one command: templates, sent over stdin to the shell that the reader started. One shell runs one command.
 # Comment lines are dropped. @NAME@ is filled in; values marked q are single-quoted.
 #   @NONCE@  16 hex digits                      @N@ q  <session folder>/<id>: prefix of the files that this command leaves
@@ -14,9 +20,10 @@
 exec 527>&1 528>&2 529>/dev/null 2>&529
 unset -v __qd_n __qd_p PATH HOSTNAME HOSTTYPE IFS MACHTYPE OLDPWD OPTERR OPTIND OSTYPE PS4 SHELL SHLVL TERM
 @CHECK@
-# Made now and only for us, so that the end of the command need not make them.
+# Made now and only for us, so that the end of the command only appends: a file that is truncated and closed is written to the
+# disk at once by some file systems.
 umask 077
-: >|@N@.v >|@N@.f
+: >|@N@.v; : >|@N@.f
 @EARLY@
 builtin trap @FINISH@ EXIT
 
@@ -33,16 +40,16 @@ builtin trap @FINISH@ EXIT
 # extglob first: else one function with @(..) loses all of them. Functions named `builtin` and `exec` are not carried over.
 builtin shopt -s extglob;
 @SOURCEF@
-POSIXLY_CORRECT=y; \unset -f builtin exec; \unset -v POSIXLY_CORRECT;
+POSIXLY_CORRECT=y; \unset -f builtin exec; \unset -v POSIXLY_CORRECT
 
 #=== RUN
 # One physical line: it is parsed as a whole before anything of the user's exists, and the user's first line is line 1.
-IFS=' ' builtin read -r __qd_n __qd_l && LC_ALL=C builtin read -r -N "$__qd_n" __qd_p && LC_ALL=C builtin read -r -N "$__qd_l" BASH_EXECUTION_STRING || { builtin trap - EXIT; builtin exit 0; };
+@OPTIONS@ IFS=' ' builtin read -r __qd_n __qd_l && LC_ALL=C builtin read -r -N "$__qd_n" __qd_p && LC_ALL=C builtin read -r -N "$__qd_l" BASH_EXECUTION_STRING || { builtin trap - EXIT; builtin exit 0; };
 builtin eval "$__qd_p";
-{ builtin unset -v __qd_n __qd_l __qd_p __qd_m; exec 527>&- 528>&- 529>&-; @LATE@ @OPTIONS@ builtin eval "$BASH_EXECUTION_STRING";
+{ builtin unset -v __qd_n __qd_l __qd_p __qd_m; exec 527>&- 528>&- 529>&-; @LATE@ @LATEOPTIONS@ builtin eval "$BASH_EXECUTION_STRING";
 # The here-string turns BASH_XTRACEFD away before the first of these commands could be traced.
-# Leaving undoes the redirections; where a limit on descriptors forbids that, it complains to nobody.
-{ __qd_r=$? __qd_o=$SHELLOPTS __qd_b=$BASHOPTS POSIXLY_CORRECT=y; @SHIMMED@ @QUIET@ @SAVE@ __qd_z=1; builtin : 528>&1 && builtin exit "$1"; } >/dev/null 2>&1 3<<<"$((${BASH_XTRACEFD:+BASH_XTRACEFD=}2))";
+# Leaving undoes the redirections; where the user closed what is needed, or a limit forbids it, that complains to nobody.
+{ __qd_r=$? __qd_o=$SHELLOPTS __qd_b=$BASHOPTS POSIXLY_CORRECT=y; @SHIMMED@ @QUIET@; @SAVE@; __qd_z=1; builtin : 528>&531 && builtin exit "$1"; } >/dev/null 2>&1 3<<<"$((${BASH_XTRACEFD:+BASH_XTRACEFD=}2))";
 exec 2>/dev/null; builtin exit "$1"; } 527>&529 528>&529
 
 #=== SHIMMED
@@ -51,44 +58,44 @@ exec 2>/dev/null; builtin exit "$1"; } 527>&529 528>&529
 
 #=== QUIET
 # Nothing of what follows may be shadowed, traced, trapped or interrupted.
-\set +euxv; \trap - DEBUG ERR RETURN; \trap "" HUP INT QUIT TERM PIPE XFSZ; \unset -f builtin; \unset -v POSIXLY_CORRECT;
+\set +euxv; \trap - DEBUG ERR RETURN; \trap "" HUP INT QUIT TERM PIPE XFSZ; \unset -f builtin; \unset -v POSIXLY_CORRECT
 
 #=== SAVE
 \builtin shopt -u expand_aliases extdebug;
 [[ $PWD -ef . ]] || { builtin pwd -L >|@N@.p; IFS= builtin read -r -d '' PWD <@N@.p; PWD=${PWD%$'\n'}; };
 builtin set -- "$__qd_r" "$PWD" "${OLDPWD-}" "$__qd_o" "$__qd_b" "$!" "$BASH_SUBSHELL";
 @UNSHIM@
-@KEEP@
+@KEEP@;
 # 528 where the redirections of the braces were undone, 531 where not (in a function, on a signal), else a file.
-builtin printf '%s\0' $'\036E@NONCE@' "$@" >&528 || builtin printf '%s\0' $'\036E@NONCE@' "$@" >&531 || builtin printf '%s\0' $'\036E@NONCE@' "$@" >|@N@.r;
-builtin printf '\036@NONCE@' >&527 || builtin printf '\036@NONCE@' >&530;
+builtin printf '%s\0' $'\036E@NONCE@' "$@" >&@RECORD1@ || builtin printf '%s\0' $'\036E@NONCE@' "$@" >&@RECORD2@ || builtin printf '%s\0' $'\036E@NONCE@' "$@" >|@N@.r;
+builtin printf '\036@NONCE@' >&@FENCE1@ || builtin printf '\036@NONCE@' >&@FENCE2@
 
 #=== KEEP
-{ @FUNCTIONS@ } >|@N@.f && builtin set -- "$@" ok || builtin set -- "$@" full;
+{ @FUNCTIONS@; } >>@N@.f && builtin set -- "$@" ok || builtin set -- "$@" full;
 builtin unset -v @TRANSIENT@;
-{ @VARIABLES@ } >|@N@.v || builtin set -- "${@:1:7}" full;
+{ @VARIABLES@; } >>@N@.v || builtin set -- "${@:1:7}" full
 
 #=== CARRY
 # Nothing is writable here: the state comes back as records.
 builtin printf '' >&528 && builtin set -- "$@" 528 || builtin set -- "$@" 531;
-{ builtin printf '\036F@NONCE@\0'; @FUNCTIONS@ builtin printf '\0'; } >&"$8";
+{ builtin printf '\036F@NONCE@\0'; @FUNCTIONS@; builtin printf '\0'; } >&"$8";
 builtin unset -v @TRANSIENT@;
-{ builtin printf '\036V@NONCE@\0'; { @VARIABLES@ }; builtin printf '\0'; } >&"$8" && builtin set -- "${@:1:7}" ok || builtin set -- "${@:1:7}" full;
+{ builtin printf '\036V@NONCE@\0'; { @VARIABLES@; }; builtin printf '\0'; } >&"$8" && builtin set -- "${@:1:7}" ok || builtin set -- "${@:1:7}" full
 
 #=== FUNCTIONS
 builtin printf '#@NONCE@\n'; builtin declare -f;
 builtin printf '#@NONCE@\n'; for __qd_k in "${!BASH_ALIASES[@]}"; do builtin printf 'BASH_ALIASES[%q]=%q\n' "$__qd_k" "${BASH_ALIASES[$__qd_k]}"; done;
 # The names in order, for a merge; never run.
-builtin printf 'if [[ "" ]]; then : <<"#@NONCE@"\n'; builtin declare -F; builtin printf '#@NONCE@\nfi\n';
+builtin printf 'if [[ "" ]]; then : <<"#@NONCE@"\n'; builtin declare -F; builtin printf '#@NONCE@\nfi\n'
 
 #=== VARIABLES
-builtin unset -v __qd_r __qd_o __qd_b __qd_k __qd_t __qd_u __qd_s _ BASH BASHPID BASH_ALIASES BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_CMDS BASH_COMMAND BASH_EXECUTION_STRING BASH_LINENO BASH_LOADABLES_PATH BASH_MONOSECONDS BASH_REMATCH BASH_SOURCE BASH_SUBSHELL BASH_TRAPSIG BASH_VERSION BASH_XTRACEFD COMP_WORDBREAKS DIRSTACK EPOCHREALTIME EPOCHSECONDS FUNCNAME GROUPS HISTCMD LINENO PIPESTATUS RANDOM SECONDS SRANDOM;
-builtin declare -p && builtin umask -p;
+builtin unset -v __qd_r __qd_o __qd_b __qd_k __qd_u __qd_s __qd_n __qd_m __qd_p __qd_l _ BASH BASHPID BASH_ALIASES BASH_ARGV0 BASH_CMDS BASH_COMMAND BASH_EXECUTION_STRING BASH_LOADABLES_PATH BASH_MONOSECONDS BASH_REMATCH BASH_SUBSHELL BASH_TRAPSIG BASH_VERSION BASH_XTRACEFD COMP_WORDBREAKS DIRSTACK EPOCHREALTIME EPOCHSECONDS FUNCNAME HISTCMD LINENO PIPESTATUS RANDOM SECONDS;
+builtin declare -p && builtin umask -p
 
 #=== FINISH
 # The EXIT trap, for every end but the ordinary one, which has saved already (__qd_z). Only its first line is parsed then.
-{ __qd_r=${__qd_r-$?} __qd_o=${__qd_o-$SHELLOPTS} __qd_b=${__qd_b-$BASHOPTS} POSIXLY_CORRECT=y; [[ ${__qd_z-} ]] && \exit "$__qd_r"; @QUIET@ } >/dev/null 2>&1 3<<<"$((${BASH_XTRACEFD:+BASH_XTRACEFD=}2))"
-{ @SAVE@ } 2>/dev/null
+{ __qd_r=${__qd_r-$?} __qd_o=${__qd_o-$SHELLOPTS} __qd_b=${__qd_b-$BASHOPTS} POSIXLY_CORRECT=y; [[ ${__qd_z-} ]] && \exit "$__qd_r"; @QUIET@; } >/dev/null 2>&1 3<<<"$((${BASH_XTRACEFD:+BASH_XTRACEFD=}2))"
+{ @SAVE@; } 2>/dev/null
 
 #=== ENTER
 @VARS@

@@ -10,7 +10,7 @@ use quarterdeck::engine;
 use quarterdeck::paths::Paths;
 use quarterdeck::report;
 use quarterdeck::tui::{self, TuiError};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -56,14 +56,15 @@ fn tui(args: &cli::Args, no_setup: bool) -> Result<u8, Failure> {
     runtime.shutdown_background();
     match done {
         Ok(farewell) => {
-            // A terminal that is gone has nobody to tell.
-            drop(writeln!(io::stderr(), "{farewell}"));
+            cli::say(&farewell);
             Ok(0)
         }
         Err(TuiError::Client(error)) => Err(Failure::Client(error)),
         Err(error @ TuiError::NoTerminal(_)) => Err(Failure::usage(error.to_string())),
         // Said as a shell says it of a program that a signal ended; there is nothing to add.
         Err(TuiError::Signal { number, .. }) => Ok(u8::try_from(128 + number).unwrap_or(1)),
+        // The terminal is gone: as SIGHUP, which may not have come, would have ended it.
+        Err(TuiError::Gone(_)) => Ok(129),
         Err(error) => Err(Failure::Internal(report::chain(&error))),
     }
 }
@@ -85,7 +86,7 @@ fn serve(args: &cli::Args, detached: bool) -> Result<u8, Failure> {
         let (ready, listening) = oneshot::channel();
         if !detached {
             // It ends with the channel when the daemon does not get that far.
-            tokio::spawn(async { listening.await.map(|listening| say(&listening)) });
+            tokio::spawn(async { listening.await.map(|listening| cli::say(&where_it_is(&listening))) });
         }
         daemon::run(daemon::Options { config, detached, ready: Some(ready) }).await
     });
@@ -99,10 +100,7 @@ fn serve(args: &cli::Args, detached: bool) -> Result<u8, Failure> {
     }
 }
 
-/// Tells the person who started the daemon where it is.
-fn say(listening: &Listening) {
+fn where_it_is(listening: &Listening) -> String {
     let config = listening.config.as_ref().map_or("no config file: local alone".into(), |path| format!("config {}", path.display()));
-    let text = format!("qd: listening on {} ({config}); Ctrl-C stops it\n", listening.socket.display());
-    // A daemon whose stderr is closed serves all the same.
-    drop(io::stderr().write_all(text.as_bytes()));
+    format!("listening on {} ({config}); Ctrl-C stops it", listening.socket.display())
 }

@@ -1,18 +1,18 @@
 //! The only file that names every kind of backend: makes one from its settings.
 
-use super::local::{ClientEnv, Local, Reaper};
+use super::local::{ClientEnv, Local};
 use super::ssh::Ssh;
-use super::{Backend, BackendError, ErrorKind};
+use super::{Backend, BackendError, ErrorKind, Guard};
 use crate::config::{BackendSettings, KindSettings};
 use std::sync::Arc;
 
 /// Makes the backend that the settings describe. Does not connect. `client_env` is looked at each time it is needed: locally for
-/// the login environment, for ssh to find the agent. `reaper` ends local commands when this process is killed.
-pub fn open(settings: &BackendSettings, client_env: &ClientEnv, reaper: Option<&Reaper>) -> Result<Arc<dyn Backend>, BackendError> {
+/// the login environment, for ssh to find the agent. `guard` ends local commands when this process is killed.
+pub fn open(settings: &BackendSettings, client_env: &ClientEnv, guard: &Guard) -> Result<Arc<dyn Backend>, BackendError> {
     match &settings.kind {
         KindSettings::Local => {
             let local = Local::new(client_env.clone());
-            Ok(Arc::new(match reaper {
+            Ok(Arc::new(match guard.reaper() {
                 Some(reaper) => local.with_reaper(reaper.clone()),
                 None => local,
             }))

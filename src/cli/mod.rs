@@ -23,6 +23,7 @@ mod words;
 
 pub use args::{Args, Global};
 pub use failure::Failure;
+pub use screen::say;
 
 use crate::report::ExitCode;
 use args::Command;

@@ -60,9 +60,14 @@ impl Screen {
 
     /// Says something on stderr that even a quiet caller must know.
     pub(crate) fn insist(&self, text: &str) {
-        // When stderr cannot be written there is nowhere left to say so.
-        drop(io::stderr().write_all(format!("qd: {}\n", safe::lines(text.trim_end())).as_bytes()));
+        say(text);
     }
+}
+
+/// Says something on stderr, behind `qd: `.
+pub fn say(text: &str) {
+    // When stderr cannot be written there is nowhere left to say so.
+    drop(io::stderr().write_all(format!("qd: {}\n", safe::lines(text.trim_end())).as_bytes()));
 }
 
 /// Gives a value as JSON with a line end.
@@ -72,8 +77,8 @@ pub(crate) fn json_text(value: &impl Serialize, pretty: bool) -> Result<String, 
 }
 
 fn columns() -> Option<usize> {
-    let size = crossterm::terminal::window_size().ok()?;
-    (size.columns > 0).then_some(usize::from(size.columns))
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
 fn set(name: &str) -> bool {

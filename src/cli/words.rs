@@ -58,6 +58,7 @@ pub(crate) fn ended(outcome: &Outcome) -> String {
         Outcome::Signaled { signal } => signal.clone(),
         Outcome::TimedOut => "timed out".into(),
         Outcome::Cancelled { ended_by: EndedBy::Operator } => "ended by operator".into(),
+        Outcome::Cancelled { ended_by: EndedBy::Agent } => "ended by agent".into(),
         Outcome::Cancelled { ended_by: EndedBy::Client } => "ended by caller".into(),
         Outcome::Cancelled { ended_by: EndedBy::ClientGone } => "caller went away".into(),
         Outcome::Cancelled { ended_by: EndedBy::Daemon } => "daemon stopped".into(),

@@ -126,7 +126,7 @@ async fn wait<S: Service>(call: &Call<S>, params: calls::Wait) -> Result<Vec<Pro
 async fn kill<S: Service>(call: &Call<S>, params: calls::Kill) -> Result<Vec<ProcessInfo>, CallError> {
     let service = &call.hub.service;
     let signal = params.signal.as_deref().map(signal_number).transpose()?;
-    let by = if call.guest.is_operator() { EndedBy::Operator } else { EndedBy::Client };
+    let by = if call.guest.is_operator() { EndedBy::Operator } else { EndedBy::Agent };
     let grace = params.grace_ms.map_or(stream::GRACE, Duration::from_millis);
     let rows = params.processes.iter().map(|process| service.process(process)).collect::<Result<Vec<_>, _>>().map_err(call_error)?;
     let ended = rows.iter().map(|row| async move {

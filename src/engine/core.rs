@@ -7,7 +7,7 @@ use super::place::Place;
 use super::shared::Shared;
 use super::table::Table;
 use super::{Again, CLOSE_LIMIT, EngineError, SHUTDOWN_GRACE, SHUTDOWN_LIMIT, aftermath, sweep};
-use crate::backend::local::{Reaper, become_subreaper};
+use crate::backend::Guard;
 use crate::config::{Config, Limits, nearest};
 use crate::model::{DaemonInfo, EndedBy, Event, Level, Overview, ProcessInfo};
 use crate::paths::Paths;
@@ -47,10 +47,10 @@ impl Core {
     pub(crate) async fn start(config: Config, paths: Paths, again: Option<Again>) -> Result<Arc<Self>, EngineError> {
         let fault = |e: crate::paths::PathError| EngineError::Internal(e.to_string());
         let daemon_id = paths.daemon_id().map_err(fault)?;
-        let reaper = again.as_ref().and_then(guard);
-        let shared = Shared::new(paths, daemon_id, config.redact.names.clone(), reaper);
+        let guard = again.as_ref().map(guard).unwrap_or_default();
+        let shared = Shared::new(paths, daemon_id, config.redact.names.clone(), guard);
         let lifetime = config.lifetime;
-        let places = config.backends.iter().map(|b| (b.name.clone(), Arc::new(Place::new(b.clone(), &shared, lifetime)))).collect();
+        let places = config.backends.iter().map(|b| (b.name.clone(), Place::new(b.clone(), &shared, lifetime))).collect();
         for text in &config.notices {
             shared.notice(Level::Notice, None, text.clone());
         }
@@ -58,8 +58,9 @@ impl Core {
         let core = Arc::new(Self { shared, state: Mutex::new(state), changed: Arc::new(Notify::new()), idle: Notify::new() });
         let journal_path = core.journal_path();
         let path = journal_path.clone();
-        let left = tokio::task::spawn_blocking(move || journal::left_behind(&path)).await.unwrap_or_default();
-        core.take_in_journal(left);
+        let left = tokio::task::spawn_blocking(move || (journal::left_behind(&path), journal::written(&path)));
+        let (lines, written) = left.await.unwrap_or_default();
+        core.take_in_journal(lines, written);
         let places: Vec<Arc<Place>> = core.state().places.values().cloned().collect();
         for place in &places {
             place.load_sessions(&core.shared).await;
@@ -224,7 +225,7 @@ impl Core {
             for settings in &config.backends {
                 let old = state.places.remove(&settings.name).filter(|p| p.settings == *settings && state.config.lifetime == lifetime);
                 let place = old.unwrap_or_else(|| {
-                    let place = Arc::new(Place::new(settings.clone(), &self.shared, lifetime));
+                    let place = Place::new(settings.clone(), &self.shared, lifetime);
                     fresh.push(place.clone());
                     place
                 });
@@ -274,15 +275,9 @@ impl Core {
     }
 }
 
-/// Makes sure that no local command outlives this process, whatever ends it.
-fn guard(again: &Again) -> Option<Reaper> {
-    if let Err(error) = become_subreaper() {
-        tracing::warn!(%error, "orphans of commands cannot be adopted: they may be missed when a command is ended");
-    }
+fn guard(again: &Again) -> Guard {
     let args: Vec<&str> = again.reap.iter().map(String::as_str).collect();
-    Reaper::start(&again.program, &args)
-        .map_err(|error| tracing::warn!(%error, "the reaper cannot be started: commands may outlive a killed daemon"))
-        .ok()
+    Guard::start(&again.program, &args)
 }
 
 /// Throws away the waiting shells of a backend that is still unused after a while.

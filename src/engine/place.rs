@@ -12,16 +12,23 @@ use crate::backend::{Backend, ErrorKind};
 use crate::config::{BackendSettings, KindSettings};
 use crate::model::{BackendInfo, Health, HealthState};
 use crate::session::{Session, Settings};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Longest session name, so that it fits into a file name with every byte escaped.
 const LONGEST_NAME: usize = 80;
 /// How long capturing a login environment may take.
 const CAPTURE_LIMIT: Duration = Duration::from_secs(30);
+
+/// Shells that may wait for the next command of their session on a far side: each one takes a channel, and a server grants
+/// ten to a connection by default.
+const WARM_FAR: usize = 2;
+/// Commands at once on a far side from which on no channel is spared for shells that only wait.
+const CROWDED: u32 = 4;
 
 /// One backend.
 pub(crate) struct Place {
@@ -30,18 +37,33 @@ pub(crate) struct Place {
     sessions: Mutex<BTreeMap<String, Arc<Session>>>,
     running: AtomicU32,
     idle_turn: AtomicU32,
+    /// Names of the sessions whose next shell may be waiting, the newest first.
+    warm: Mutex<VecDeque<String>>,
+    /// Gives room to commands that wait for it.
+    _room: AbortOnDropHandle<()>,
 }
 
 impl Place {
     /// Makes the place of one backend. Does not connect.
-    pub(crate) fn new(settings: BackendSettings, shared: &Shared, lifetime: Duration) -> Self {
+    pub(crate) fn new(settings: BackendSettings, shared: &Shared, lifetime: Duration) -> Arc<Self> {
         let kind = settings.kind.kind();
-        let backend: Arc<dyn Backend> = match crate::backend::open::open(&settings, &shared.client_env, shared.reaper.as_ref()) {
+        let backend: Arc<dyn Backend> = match crate::backend::open::open(&settings, &shared.client_env, &shared.guard) {
             Ok(backend) => backend,
             Err(why) => Arc::new(Absent::new(&settings.name, kind, why)),
         };
         let connection = connect(&settings, backend, shared.clock, lifetime);
-        Self { settings, connection, sessions: Mutex::default(), running: AtomicU32::new(0), idle_turn: AtomicU32::new(0) }
+        Arc::new_cyclic(|me| {
+            let room = tokio::spawn(give_room(me.clone(), connection.backend().clone()));
+            Self {
+                settings,
+                connection,
+                sessions: Mutex::default(),
+                running: AtomicU32::new(0),
+                idle_turn: AtomicU32::new(0),
+                warm: Mutex::default(),
+                _room: AbortOnDropHandle::new(room),
+            }
+        })
     }
 
     /// Gives a session, opening it when it is not open: its state is what the state folder holds, or a new one.
@@ -52,9 +74,12 @@ impl Place {
         }
         let settings = self.session_settings(name, shared, client_cwd);
         let (backend, owned) = (self.connection.backend().clone(), name.to_owned());
-        let opened = tokio::task::spawn_blocking(move || Session::open(backend, &owned, settings));
+        let opened = tokio::task::spawn_blocking(move || {
+            private_folder(&settings.state_dir).map_err(|e| format!("{}: {e}", settings.state_dir.display()))?;
+            Session::open(backend, &owned, settings).map_err(|e| e.to_string())
+        });
         let fault = |text: String| EngineError::Internal(format!("failed to open session {name:?} on {}: {text}", self.settings.name));
-        let session = opened.await.map_err(|e| fault(e.to_string()))?.map_err(|e| fault(e.to_string()))?;
+        let session = opened.await.map_err(|e| fault(e.to_string()))?.map_err(fault)?;
         // Two callers may have opened it at once: the first one's stays, the other was not used yet.
         Ok(lock(&self.sessions).entry(name.to_owned()).or_insert(session).clone())
     }
@@ -94,6 +119,42 @@ impl Place {
     /// Gives how many commands run here.
     pub(crate) fn running(&self) -> u32 {
         self.running.load(Ordering::Acquire)
+    }
+
+    /// Makes room for a command of this session: on a far side shells that only wait give way to one that runs.
+    pub(crate) fn make_room(&self, session: &str) {
+        if self.connection.backend().about().capabilities.same_files || self.running() < CROWDED {
+            return;
+        }
+        let waiting: Vec<String> = {
+            let mut warm = lock(&self.warm);
+            let all = std::mem::take(&mut *warm);
+            let (mine, others): (Vec<String>, Vec<String>) = all.into_iter().partition(|name| name == session);
+            warm.extend(mine);
+            others
+        };
+        self.cool(&waiting);
+    }
+
+    /// Notes that a command of this session has ended, so that its next shell waits; the oldest that are too many go.
+    pub(crate) fn has_ended(&self, session: &str) {
+        if self.connection.backend().about().capabilities.same_files {
+            return;
+        }
+        let crowded = self.running() >= CROWDED;
+        let surplus: Vec<String> = {
+            let mut warm = lock(&self.warm);
+            warm.retain(|name| name != session);
+            warm.push_front(session.to_owned());
+            let keep = if crowded { 0 } else { WARM_FAR.min(warm.len()) };
+            warm.split_off(keep).into()
+        };
+        self.cool(&surplus);
+    }
+
+    fn cool(&self, names: &[String]) {
+        let sessions = lock(&self.sessions);
+        names.iter().filter_map(|name| sessions.get(name)).for_each(|session| session.cool());
     }
 
     /// Begins a stretch without use; gives its number.
@@ -196,6 +257,21 @@ fn from_file_name(file: &str) -> Option<String> {
         }
     }
     String::from_utf8(out).ok()
+}
+
+/// Lets go of waiting shells when a command waits for the room that they take up.
+async fn give_room(place: Weak<Place>, backend: Arc<dyn Backend>) {
+    loop {
+        backend.pressed().await;
+        let Some(place) = place.upgrade() else { return };
+        let waiting: Vec<String> = std::mem::take(&mut *lock(&place.warm)).into();
+        place.cool(&waiting);
+    }
+}
+
+fn private_folder(folder: &std::path::Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 fn kept_names(folder: &std::path::Path) -> Vec<String> {

@@ -8,7 +8,7 @@ use super::table::new_id;
 use super::{Core, EngineError, Running};
 use crate::backend::BackendError;
 use crate::model::{EndedBy, Event, Exec, ExecResult, Millis, Outcome, ProcessInfo, ProcessState, Warning, WarningCode, Who, WhoKind};
-use crate::session::{Command, Ended, Session, Stop, collect, exit_code_meaning, log::Log};
+use crate::session::{Command, Ended, Session, Stop, collect, exit_code_meaning, log::Log, log::Reader};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -92,10 +92,11 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
     let (stops, stops_in) = mpsc::channel(STOPS);
     let (ended_tell, ended) = watch::channel(false);
     core.add(&place, info.clone(), log.clone(), stops, ended)?;
+    let output = log.hold(Reader::Caller, 0);
     let (tell, result) = oneshot::channel();
     let one = One { core: core.clone(), place, session, info: info.clone(), log, exec, timeout };
     tokio::spawn(one.run(stdin, stops_in, tell, ended_tell));
-    Ok(Running { process: info, result })
+    Ok(Running { process: info, result, output })
 }
 
 /// One command under way.
@@ -123,7 +124,10 @@ impl One {
         let ended = match self.reach(&mut stops).await {
             Ok(()) => {
                 tracing::debug!(parent: &span, waited_us = began.elapsed().as_micros() as u64, "backend ready");
-                self.run_in_session(stdin, stops).await
+                self.place.make_room(&self.info.session);
+                let ended = self.run_in_session(stdin, stops).await;
+                self.place.has_ended(&self.info.session);
+                ended
             }
             Err(outcome) => self.not_run(outcome, began.elapsed()),
         };
@@ -187,7 +191,7 @@ impl One {
 
     fn not_run(&self, outcome: Outcome, duration: Duration) -> Ended {
         let info = self.session.info();
-        Ended { outcome, cwd: info.cwd, generation: info.generation, duration, warnings: Vec::new() }
+        Ended { outcome, cwd: info.cwd, generation: info.generation, no_directory: false, duration, warnings: Vec::new() }
     }
 
     async fn result(&self, ended: Ended) -> ExecResult {
@@ -213,12 +217,15 @@ impl One {
             warnings.push(Warning::new(WarningCode::OutputLost, format!("{bytes} bytes of the output are not in the log: {why}")));
         }
         let meaning = match &ended.outcome {
+            Outcome::Exited { .. } if ended.no_directory => Some("the directory cannot be entered; nothing ran".to_owned()),
             Outcome::Exited { exit_code } => exit_code_meaning(&self.exec.command, *exit_code),
             _ => None,
         };
-        if text.truncated {
+        // The file is named in the result, so it is whole by then.
+        if text.total > 0 {
             self.log.flush().await;
         }
+        self.log.told();
         ExecResult {
             process_id: self.info.id.clone(),
             backend: self.info.backend.clone(),
@@ -229,7 +236,7 @@ impl One {
             truncated: text.truncated,
             total_bytes: text.total,
             next_offset: text.next_offset,
-            output_path: text.truncated.then(|| self.log.path().display().to_string()),
+            output_path: (text.total > 0).then(|| self.log.path().display().to_string()),
             cwd: ended.cwd,
             generation: ended.generation,
             duration_ms: ended.duration.as_millis() as u64,
@@ -269,7 +276,7 @@ impl Core {
     pub(crate) fn begin(&self, place: &Place, id: &str, pid: u32, cwd: String) {
         let mut state = self.state();
         if let Some(entry) = state.table.get_mut(id) {
-            entry.begin(pid, cwd);
+            entry.begin(pid, cwd, self.shared.clock.now());
             self.shared.tell(Event::Process { process: Box::new(entry.shown()) });
         }
         drop(state);

@@ -1,8 +1,7 @@
 //! What every part of the engine needs: the clock, the folders, the events, and the variables that clients hand over.
 
 use super::clock::Clock;
-use crate::backend::ClientEnv;
-use crate::backend::local::Reaper;
+use crate::backend::{ClientEnv, Guard};
 use crate::model::{Event, Level, Notice};
 use crate::paths::Paths;
 use std::collections::{BTreeMap, VecDeque};
@@ -23,21 +22,21 @@ pub(crate) struct Shared {
     /// Variables of the newest operator's client.
     pub(crate) client_env: ClientEnv,
     /// Ends local commands when this process is killed.
-    pub(crate) reaper: Option<Reaper>,
+    pub(crate) guard: Guard,
     secret_names: Mutex<Vec<String>>,
     notices: Mutex<VecDeque<Notice>>,
 }
 
 impl Shared {
     /// Makes it.
-    pub(crate) fn new(paths: Paths, daemon_id: String, secret_names: Vec<String>, reaper: Option<Reaper>) -> Arc<Self> {
+    pub(crate) fn new(paths: Paths, daemon_id: String, secret_names: Vec<String>, guard: Guard) -> Arc<Self> {
         Arc::new(Self {
             paths,
             clock: Clock::start(),
             daemon_id,
             events: broadcast::channel(EVENTS).0,
             client_env: ClientEnv::default(),
-            reaper,
+            guard,
             secret_names: Mutex::new(secret_names),
             notices: Mutex::default(),
         })

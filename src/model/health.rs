@@ -82,6 +82,9 @@ pub struct Machine {
     idle_interval: Millis,
     lifetime: Millis,
     wanted: bool,
+    /// Whether there was a connection that nobody closed on purpose: a lost one is made again for as long as it would have
+    /// been kept, used or not, so that what was running there is looked after.
+    was_up: bool,
 }
 
 impl Machine {
@@ -89,7 +92,18 @@ impl Machine {
     /// without use it is closed.
     pub fn new(now: Millis, idle_interval: Millis, lifetime: Millis) -> Self {
         let health = Health { since: now, ..Health::default() };
-        Self { health, in_use: false, misses: 0, up_since: None, last_use: now, last_answer: now, idle_interval, lifetime, wanted: false }
+        Self {
+            health,
+            in_use: false,
+            misses: 0,
+            up_since: None,
+            last_use: now,
+            last_answer: now,
+            idle_interval,
+            lifetime,
+            wanted: false,
+            was_up: false,
+        }
     }
 
     /// Gives the health as it is shown.
@@ -115,6 +129,7 @@ impl Machine {
             Input::Trying => self.trying(now),
             Input::Connected { round_trip_us } => {
                 self.up_since = Some(now);
+                self.was_up = true;
                 self.answered(round_trip_us, now);
             }
             Input::Answered { round_trip_us } => self.answered(round_trip_us, now),
@@ -123,6 +138,7 @@ impl Machine {
             Input::Lost { reason } => self.lost(reason, now, jitter),
             Input::Closed => {
                 self.up_since = None;
+                self.was_up = false;
                 self.health =
                     Health { state: HealthState::Idle, since: now, round_trip_us: self.health.round_trip_us, ..Health::default() };
             }
@@ -209,7 +225,8 @@ impl Machine {
             self.health.next_try = Some(now + back_off(self.health.attempt, jitter));
             self.set(HealthState::Reconnecting, now);
             // Nobody waits for it: it is tried again when somebody does.
-            if !self.in_use {
+            if !self.in_use && !(self.was_up && now - self.last_use < self.lifetime) {
+                self.was_up = false;
                 self.health.next_try = None;
                 self.set(HealthState::Idle, now);
             }
@@ -224,13 +241,8 @@ impl Machine {
         self.misses = 0;
         self.health.reason = Some(reason);
         self.health.fix = None;
-        if self.in_use {
-            self.health.next_try = Some(now + back_off(self.health.attempt.max(1), jitter));
-            self.set(HealthState::Reconnecting, now);
-        } else {
-            self.health.next_try = None;
-            self.set(HealthState::Idle, now);
-        }
+        self.health.next_try = Some(now + back_off(self.health.attempt.max(1), jitter));
+        self.set(HealthState::Reconnecting, now);
     }
 
     fn set(&mut self, state: HealthState, now: Millis) {
@@ -340,6 +352,18 @@ mod tests {
         m.apply(Answered { round_trip_us: 1 }, 290_000, 0.0);
         assert_eq!(m.due(), Some((300_000, Action::CloseIdle)));
         m.apply(Closed, 300_000, 0.0);
+        assert_eq!((m.health().state, m.due()), (HealthState::Idle, None));
+    }
+
+    #[test]
+    fn a_lost_link_is_made_again_without_use_until_its_lifetime_is_over() {
+        let mut m = run(&[(0, Wanted), (0, Trying), (0, Connected { round_trip_us: 1 }), (10, Lost { reason: "reset".into() })]);
+        assert_eq!(m.due(), Some((1_010, Action::Attempt)));
+        m.apply(Trying, 1_010, 0.0);
+        m.apply(fail(), 1_010, 0.0);
+        assert_eq!((m.health().state, m.due()), (HealthState::Reconnecting, Some((3_010, Action::Attempt))));
+        m.apply(Trying, 300_000, 0.0);
+        m.apply(fail(), 300_000, 0.0);
         assert_eq!((m.health().state, m.due()), (HealthState::Idle, None));
     }
 

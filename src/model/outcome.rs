@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub enum EndedBy {
     /// A person, from the TUI or with `qd kill`.
     Operator,
+    /// An agent or a script, with a kill of its own.
+    Agent,
     /// The caller itself (Ctrl-C, a cancelled call).
     Client,
     /// The caller's connection closed while the command ran.

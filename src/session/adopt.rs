@@ -7,6 +7,7 @@ use super::error::SessionError;
 use super::files;
 use super::handle::Session;
 use super::own::Texts;
+use super::place::listed;
 use super::state::{Snapshot, State, show};
 use crate::model::{Warning, WarningCode};
 use crate::shell::options::Options;
@@ -81,12 +82,16 @@ impl Session {
         };
         let base_variables = read(&base.variables).ok_or_else(damaged)?;
         let mut new_variables = read(&new_variables).ok_or_else(damaged)?;
+        if !is_bash {
+            // sh itself can unset only plain names.
+            new_variables.retain(|name, _| !listed(&self.place.settings.secret_names, &show(name)));
+        }
         state::restore(&mut new_variables, &base_variables, &left.own_names);
         let (variables, mut conflicts) = state::merge(&base_variables, &new_variables, &read(&now.variables).ok_or_else(damaged)?);
         let read = |texts: &Texts| functions::read(&texts.functions).ok_or_else(damaged);
         let (merged, more) = state::merge(&read(&base)?, &read(&new)?, &read(&now)?);
         conflicts.extend(more);
-        let options = Options::read(&left.end.shellopts, &left.end.bashopts);
+        let options = if is_bash { Options::read(&left.end.shellopts, &left.end.bashopts) } else { wrap_sh::options(&left.end.shellopts) };
         let texts = Texts { variables: state::write_variables(&variables), functions: functions::write(&merged, &super::random_hex(8)) };
         let snapshot =
             Snapshot { options: current.options.merged(&left.base.options, &options), late: current.late, ..Snapshot::default() };

@@ -2,11 +2,11 @@
 //!
 //! Invariant: reading, writing, the deadline and stops go on side by side; none of them waits for another.
 
-use super::Stop;
 use super::feed::Feed;
 use super::log::Log;
 use super::prepare::Prepared;
 use super::streams::{self, Watch};
+use super::{Command, Stop};
 use crate::backend::{Ask, Backend, BackendError, Exit, Family, Members};
 use crate::model::EndedBy;
 use crate::shell::wrap::COOKIE;
@@ -61,21 +61,20 @@ pub(super) struct Drive<'a> {
 }
 
 impl<'a> Drive<'a> {
-    /// Takes over a prepared shell; `feed` holds what is to be written to it.
+    /// Takes over a prepared shell; `feed` holds what is to be written to it. The command's deadline begins to run.
     pub(super) fn new(
         prepared: Prepared,
         backend: Arc<dyn Backend>,
-        id: &str,
-        split: bool,
+        command: &Command,
         log: Arc<Log>,
         feed: &'a mut Feed,
         stops: &'a mut mpsc::Receiver<Stop>,
-        timeout: Option<Duration>,
     ) -> Self {
         let Prepared { shell, nonce, .. } = prepared;
-        let (reading, watch) = streams::read(shell.stdout, shell.stderr, &nonce, split, log);
+        let (reading, watch) = streams::read(shell.stdout, shell.stderr, &nonce, command.split, log);
         feed.begin(shell.stdin);
-        let family = Family { pid: shell.ready.pid, start_time: shell.ready.start_time, cookie: format!("{COOKIE}={id}") };
+        let family =
+            Family { pid: shell.ready.pid, start_time: shell.ready.start_time, age: None, cookie: format!("{COOKIE}={}", command.id) };
         Self {
             watch,
             why: None,
@@ -88,7 +87,7 @@ impl<'a> Drive<'a> {
             ending: None,
             stops: Some(stops),
             // A deadline of centuries would overflow the clock.
-            deadline: timeout.and_then(|t| Instant::now().checked_add(t)).map(|at| Box::pin(tokio::time::sleep_until(at))),
+            deadline: command.timeout.and_then(|t| Instant::now().checked_add(t)).map(|at| Box::pin(tokio::time::sleep_until(at))),
         }
     }
 

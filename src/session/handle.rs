@@ -107,14 +107,7 @@ impl Session {
         if self.state().running > 0 {
             return Err(SessionError::Busy(self.place.name.clone()));
         }
-        self.cool();
-        let session = self.clone();
-        super::joined(tokio::spawn(async move {
-            let _held = session.opening.lock().await;
-            session.capture().await
-        }))
-        .await?;
-        self.keep();
+        self.capture_again().await?;
         Ok(self.info())
     }
 

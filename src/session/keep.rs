@@ -23,6 +23,8 @@ pub(super) struct Keeper {
     dirty: AtomicBool,
     changed: Notify,
     running: Mutex<bool>,
+    /// Held while the own file is written, so that an older state never follows a newer one.
+    saving: tokio::sync::Mutex<()>,
 }
 
 impl Session {
@@ -38,14 +40,13 @@ impl Session {
         }
     }
 
-    /// Writes the session's own file now, when the state has changed since. For an orderly end of the daemon.
+    /// Writes the session's own file now: at an orderly end of the daemon. Cancel safe.
     pub async fn flush(&self) {
-        if self.keeper.dirty.swap(false, Ordering::AcqRel) {
-            self.save().await;
-        }
+        self.save().await;
     }
 
     async fn save(&self) {
+        let _held = self.keeper.saving.lock().await;
         let kept = {
             let state = self.state();
             if state.closed {
@@ -110,21 +111,21 @@ impl Session {
 
     /// The texts of several snapshots, by the names of their files.
     pub(super) async fn texts_of(&self, ids: &[&str]) -> Result<Vec<Texts>, SessionError> {
-        let folder = self.state().folder.clone().unwrap_or_default();
-        let names: Vec<String> = ids.iter().flat_map(|id| [format!("{id}.v"), format!("{id}.f")]).collect();
+        let (folder, is_bash) = {
+            let state = self.state();
+            (state.folder.clone().unwrap_or_default(), state.kind == "bash")
+        };
+        let ends: &[&str] = if is_bash { &["v", "f"] } else { &["v"] };
+        let names: Vec<String> = ids.iter().flat_map(|id| ends.iter().map(move |end| format!("{id}.{end}"))).collect();
         let found = files::read(&self.place, &folder, &names).await?;
         let whole: Option<Vec<Vec<u8>>> = found.into_iter().collect();
-        let texts = whole.ok_or_else(|| SessionError::Errand {
+        let whole = whole.ok_or_else(|| SessionError::Errand {
             what: "read the session's snapshot",
             backend: self.place.backend_name().to_owned(),
             why: format!("a file in {folder} is gone"),
         })?;
-        let mut texts = texts.into_iter();
-        let mut out = Vec::with_capacity(ids.len());
-        while let (Some(variables), Some(functions)) = (texts.next(), texts.next()) {
-            out.push(Texts { variables, functions });
-        }
-        Ok(out)
+        let texts = |pair: &[Vec<u8>]| Texts { variables: pair[0].clone(), functions: pair.get(1).cloned().unwrap_or_default() };
+        Ok(whole.chunks(ends.len()).map(texts).collect())
     }
 }
 

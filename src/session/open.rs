@@ -88,6 +88,17 @@ impl Session {
         .await
     }
 
+    /// Captures the login environment anew, whatever there is. Cancel safe: it goes on.
+    pub(super) async fn capture_again(self: &Arc<Self>) -> Result<(), SessionError> {
+        self.cool();
+        let session = self.clone();
+        super::joined(tokio::spawn(async move {
+            let _held = session.opening.lock().await;
+            session.capture().await.map(|_| ())
+        }))
+        .await
+    }
+
     /// Captures the login environment and makes the session's first snapshot of it. The caller holds `opening`.
     pub(super) async fn capture(self: &Arc<Self>) -> Result<Arc<Snapshot>, SessionError> {
         let (mut captured, answer) = self.login().await?;
@@ -123,8 +134,7 @@ impl Session {
     async fn seed(self: &Arc<Self>, texts: Texts, options: crate::shell::options::Options) -> Result<Arc<Snapshot>, SessionError> {
         let id = super::random_hex(6);
         let written = [(format!("{id}.v"), texts.variables.clone()), (format!("{id}.f"), texts.functions.clone())];
-        let variables = state::variables(&texts.variables).unwrap_or_default();
-        let homes = Homes { home: state::scalar(&variables, "HOME"), state: state::scalar(&variables, "XDG_STATE_HOME") };
+        let homes = homes(&self.state().kind, &texts);
         let folder = files::settle(&self.place, homes, &written).await?;
         let carried = folder.is_none().then_some(texts);
         if folder.is_none() {
@@ -148,7 +158,11 @@ impl Session {
         let deadline = Instant::now() + self.place.settings.capture_timeout;
         let (plain, answer) = self.ask(Ask::Plain, PLAIN_LIMIT).await?;
         if answer.ready.kind != "bash" {
-            return Ok((plain, answer));
+            return match self.ask(Ask::Account, self.place.settings.capture_timeout).await {
+                Ok(got) => Ok(got),
+                Err(error) if is_away(&error) => Err(error),
+                Err(error) => Ok((self.warned(&error, "its start files were not run", plain), answer)),
+            };
         }
         let left = || deadline.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
         let program = plain.shell.rsplit('/').next().unwrap_or_default().to_owned();
@@ -206,7 +220,11 @@ impl Session {
         let answer = errand
             .run(|ready, nonce, id| {
                 asked = nonce.to_owned();
-                if ready.kind == "bash" { capture::script(whom, nonce, id) } else { wrap_sh::capture_script(nonce, id) }
+                if ready.kind == "bash" {
+                    capture::script(whom, nonce, id)
+                } else {
+                    wrap_sh::capture_script(whom == Ask::Account, nonce, id)
+                }
             })
             .await?;
         let read = if answer.ready.kind == "bash" {
@@ -272,6 +290,18 @@ impl Session {
         self.state().secrets = Some(secrets.clone());
         secrets
     }
+}
+
+/// Where folders may be made, as the variables say.
+fn homes(kind: &str, texts: &Texts) -> Homes {
+    let value = |name: &str| {
+        if kind == "bash" {
+            state::scalar(&state::variables(&texts.variables)?, name)
+        } else {
+            wrap_sh::scalar(&wrap_sh::variables(&texts.variables)?, name)
+        }
+    };
+    Homes { home: value("HOME"), state: value("XDG_STATE_HOME") }
 }
 
 /// Takes the variables of the secret list out.

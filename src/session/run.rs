@@ -76,6 +76,13 @@ impl Session {
                 Ok(prepared) => prepared,
                 Err(error) => return self.nothing(not_started(error)),
             };
+            if let Some(now) = self.other_kind(&prepared) {
+                self.state().say(WarningCode::StateLost, now);
+                if let Err(error) = self.capture_again().await {
+                    return self.nothing(not_started(error));
+                }
+                continue;
+            }
             let snapshot = prepared.base.clone();
             match self.attempt(prepared, &command, &log, &mut started, &mut stops, &mut feed).await {
                 Attempt::Ran(ran) => return self.finish(*ran, &command).await,
@@ -86,6 +93,13 @@ impl Session {
         let name = self.place.backend_name();
         let reason = format!("the session's snapshot cannot be loaded on {name}: `qd session reset` makes a new one");
         self.nothing(Outcome::SpawnFailed { reason })
+    }
+
+    /// Says when the shell cannot read the snapshot: bash came or went on the backend.
+    fn other_kind(&self, prepared: &Prepared) -> Option<String> {
+        let state = self.state();
+        let now = &prepared.shell.ready.kind;
+        (state.kind != *now).then(|| format!("the session's state was {}'s, and the backend now starts {now}: it begins anew", state.kind))
     }
 
     /// Gets a shell: the warm one, or a new one. `lost` is a snapshot that a shell could not find.
@@ -124,7 +138,7 @@ impl Session {
         let began = Instant::now();
         let (leave, nonce, base) = (prepared.leave.clone(), prepared.nonce.clone(), prepared.base.clone());
         let backend = self.place.backend.clone();
-        let mut drive = Drive::new(prepared, backend, &command.id, command.split, log.clone(), feed, stops, command.timeout);
+        let mut drive = Drive::new(prepared, backend, command, log.clone(), feed, stops);
         let mut warnings = Vec::new();
         let exit = until_exit(&mut drive, &mut warnings).await;
         let lost = matches!(exit, Some(Exit::Lost(_)));
@@ -224,7 +238,7 @@ impl Session {
         if !matches!(outcome, Outcome::TransportLost { .. }) {
             self.prewarm();
         }
-        self.ended(outcome, ran.took, warnings)
+        Ended { no_directory: refused, ..self.ended(outcome, ran.took, warnings) }
     }
 
     /// Reads the record of a shell that could only leave it in a file. Near that costs nothing; far it costs a shell, and
@@ -249,7 +263,7 @@ impl Session {
     fn ended(&self, outcome: Outcome, duration: Duration, mut warnings: Vec<Warning>) -> Ended {
         let mut state = self.state();
         warnings.append(&mut state.pending);
-        Ended { outcome, cwd: show(&state.cwd), generation: state.generation, duration, warnings }
+        Ended { outcome, cwd: show(&state.cwd), generation: state.generation, no_directory: false, duration, warnings }
     }
 }
 

@@ -66,7 +66,7 @@ impl State {
         let snapshot = Snapshot {
             generation: kept.generation,
             id: kept.snapshot,
-            options: options.clone(),
+            options,
             late: kept.late,
             carried: kept.folder.is_none().then(Texts::default),
         };
@@ -150,6 +150,6 @@ pub(super) fn show(dir: &[u8]) -> String {
 }
 
 /// The names of a snapshot's files, and of what a command may leave beside them.
-pub(super) fn files_of(id: &str) -> [String; 4] {
-    ["v", "f", "p", "r"].map(|end| format!("{id}.{end}"))
+pub(super) fn files_of(id: &str) -> [String; 5] {
+    ["v", "f", "p", "r", "t"].map(|end| format!("{id}.{end}"))
 }

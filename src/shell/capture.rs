@@ -72,7 +72,9 @@ pub fn script(ask: Ask<'_>, nonce: &str, id: &str) -> Vec<u8> {
 /// Reads the answer. None when the one who was asked gave none, or not a whole one.
 pub fn read(ask: Ask<'_>, answer: &[u8], nonce: &str) -> Option<Captured> {
     let (mut records, mut rest) = (Vec::new(), Vec::new());
-    Parser::new(nonce).feed(answer, &mut records, &mut rest);
+    let mut parser = Parser::new(nonce);
+    parser.feed(answer, &mut records, &mut rest);
+    rest.extend(parser.finish());
     let mut texts = Vec::new();
     let mut out = Captured::default();
     let (mut has_variables, mut has_functions) = (false, false);
@@ -107,7 +109,7 @@ pub fn read(ask: Ask<'_>, answer: &[u8], nonce: &str) -> Option<Captured> {
 }
 
 /// The environment between two marks, as statements. Names that no shell variable can have are left out.
-fn environment(answer: &[u8], nonce: &str) -> Option<Statements> {
+pub(super) fn environment(answer: &[u8], nonce: &str) -> Option<Statements> {
     const OWN: [&str; 6] = ["_", "PWD", "OLDPWD", "SHLVL", "SHELLOPTS", COOKIE];
     let mark = format!("\x1eW{nonce}").into_bytes();
     let find = |text: &[u8]| text.windows(mark.len()).position(|w| w == mark);
@@ -146,7 +148,7 @@ mod tests {
     #[test]
     fn an_environment_is_taken_from_between_the_marks() {
         let base = format!("Welcome\n\x1eS{NONCE}\0hashall\0\x1eS{NONCE}\0progcomp\0\x1eD{NONCE}\0/bin/zsh\0");
-        let env = format!("noise\x1eW{NONCE}HOME=/h\0A=b=c\0BASH_FUNC_x%%=() {{ :; }}\0_=x\0M=one\ntwo's\0\x1eW{NONCE}bye");
+        let env = format!("noise\x1eW{NONCE}HOME=/h\0A=b=c\0BASH_FUNC_x%%=() {{ :; }}\0_=x\0M=one\ntwo's\0\x1eW{NONCE}");
         let got = read(Ask::Account, format!("{base}{env}").as_bytes(), NONCE).unwrap();
         assert_eq!(got.shell, "/bin/zsh");
         let names: Vec<_> = got.variables.keys().map(|k| String::from_utf8_lossy(k).into_owned()).collect();

@@ -7,7 +7,7 @@ pub fn explain(text: &str, code: i32) -> Option<String> {
     if code == 0 {
         return None;
     }
-    by_command(text, code).or_else(|| by_code(code)).map(str::to_owned)
+    by_command(text, code).or_else(|| by_code(code).map(str::to_owned))
 }
 
 /// What shells themselves mean by a code.
@@ -30,7 +30,7 @@ fn by_code(code: i32) -> Option<&'static str> {
     })
 }
 
-fn by_command(text: &str, code: i32) -> Option<&'static str> {
+fn by_command(text: &str, code: i32) -> Option<String> {
     let commands = commands(text)?;
     let (last, before) = commands.split_last()?;
     // After `&&` the code may be an earlier command's: only what hardly ever fails may stand there.
@@ -38,7 +38,7 @@ fn by_command(text: &str, code: i32) -> Option<&'static str> {
     if !certain {
         return None;
     }
-    meaning(&last.words, code)
+    Some(format!("{}: {}", last.program(), meaning(&last.words, code)?))
 }
 
 /// Commands whose failure is not to be expected with the code of another.
@@ -49,7 +49,7 @@ fn meaning(words: &[String], code: i32) -> Option<&'static str> {
     let arguments = &words[words.iter().position(|w| w.rsplit('/').next() == Some(program))? + 1..];
     let first = arguments.iter().find(|a| !a.starts_with('-')).map(String::as_str);
     Some(match (program, code) {
-        ("grep" | "egrep" | "fgrep" | "rg" | "ag" | "zgrep", 1) => "no line matched (not an error)",
+        ("grep" | "egrep" | "fgrep" | "rg" | "ag" | "zgrep", 1) => "no lines matched (not an error)",
         ("diff" | "colordiff" | "zdiff" | "sdiff" | "diff3", 1) => "the files differ (not an error)",
         ("cmp", 1) => "the files differ (not an error)",
         ("test" | "[" | "[[", 1) => "the condition is false (not an error)",
@@ -72,7 +72,7 @@ fn meaning(words: &[String], code: i32) -> Option<&'static str> {
 fn git(subcommand: &str) -> &'static str {
     match subcommand {
         "diff" => "there are differences (not an error)",
-        "grep" => "no line matched (not an error)",
+        "grep" => "no lines matched (not an error)",
         "merge-base" => "no common ancestor, or not an ancestor (not an error)",
         "check-ignore" => "none of the paths is ignored (not an error)",
         "config" => "the key is not set (not an error)",
@@ -266,12 +266,12 @@ mod tests {
     #[test]
     fn codes_are_explained_where_they_are_certain() {
         let yes = [
-            ("grep nosuchstring /dev/null", 1, "no line matched"),
+            ("grep nosuchstring /dev/null", 1, "no lines matched"),
             ("cd / && diff /etc/passwd /etc/group >/dev/null", 1, "differ"),
-            ("cat x | grep -q y", 1, "no line matched"),
-            ("make; grep x y 2>&1", 1, "no line matched"),
-            ("LC_ALL=C /usr/bin/grep x y", 1, "no line matched"),
-            ("sudo grep 'a; b' y", 1, "no line matched"),
+            ("cat x | grep -q y", 1, "no lines matched"),
+            ("make; grep x y 2>&1", 1, "no lines matched"),
+            ("LC_ALL=C /usr/bin/grep x y", 1, "no lines matched"),
+            ("sudo grep 'a; b' y", 1, "no lines matched"),
             ("[ -e /nonexistent ]", 1, "condition"),
             ("[[ $a == b ]]", 1, "condition"),
             ("test -f x", 1, "condition"),

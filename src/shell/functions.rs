@@ -89,7 +89,7 @@ fn listed(line: &[u8]) -> Option<&[u8]> {
 }
 
 /// Splits at lines that are the mark.
-fn split<'a>(text: &'a [u8], mark: &[u8]) -> Vec<&'a [u8]> {
+pub(super) fn split<'a>(text: &'a [u8], mark: &[u8]) -> Vec<&'a [u8]> {
     let mut out = Vec::new();
     let (mut from, mut line) = (0, 0);
     while line < text.len() {

@@ -11,6 +11,9 @@ const NOT_SHOPT: [&str; 3] = ["login_shell", "restricted_shell", "syslog_history
 /// `shopt` names that loading a snapshot may have changed: always set explicitly.
 const TOUCHED: [&str; 4] = ["expand_aliases", "extglob", "inherit_errexit", "shift_verbose"];
 
+/// Names that change how our own lines are read: set right before the command.
+const LATE: [&str; 3] = ["expand_aliases", "keyword", "posix"];
+
 /// The options that are on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -57,9 +60,9 @@ impl Options {
         out
     }
 
-    /// Gives the commands that set these options in a shell that has those of `base`, on one line.
-    pub(super) fn commands(&self, base: &Self) -> Vec<u8> {
-        let mut out = String::new();
+    /// Gives the commands that set these options in a shell that has those of `base`, on one line: those that may be set
+    /// while the shell waits for its command, and those that would get in its way.
+    pub(super) fn commands(&self, base: &Self) -> (Vec<u8>, Vec<u8>) {
         let mut on: BTreeSet<&str> = self.shopt.difference(&base.shopt).map(String::as_str).collect();
         let mut off: BTreeSet<&str> = base.shopt.difference(&self.shopt).map(String::as_str).collect();
         for name in TOUCHED {
@@ -69,20 +72,17 @@ impl Options {
                 off.insert(name)
             };
         }
-        for (verb, names) in [("shopt -s", on), ("shopt -u", off)] {
-            if !names.is_empty() {
-                let list = names.into_iter().collect::<Vec<_>>().join(" ");
-                out.push_str(&format!("builtin {verb} {list} 2>/dev/null; "));
-            }
-        }
-        let mut set: Vec<(&str, &str)> = self.set.difference(&base.set).map(|n| ("-", n.as_str())).collect();
-        set.extend(base.set.difference(&self.set).map(|n| ("+", n.as_str())));
+        let mut words: Vec<(&str, &str)> = on.into_iter().map(|n| ("shopt -s", n)).collect();
+        words.extend(off.into_iter().map(|n| ("shopt -u", n)));
+        words.extend(self.set.difference(&base.set).map(|n| ("set -o", n.as_str())));
+        words.extend(base.set.difference(&self.set).map(|n| ("set +o", n.as_str())));
         // posix last: it changes what others mean.
-        set.sort_by_key(|(_, name)| *name == "posix");
-        for (sign, name) in set {
-            out.push_str(&format!("builtin set {sign}o {name} 2>/dev/null; "));
-        }
-        out.into_bytes()
+        words.sort_by_key(|(_, name)| *name == "posix");
+        let text = |late: bool| {
+            let chosen = words.iter().filter(|(_, name)| LATE.contains(name) == late);
+            chosen.map(|(verb, name)| format!("builtin {verb} {name}; ")).collect::<String>().into_bytes()
+        };
+        (text(false), text(true))
     }
 }
 
@@ -105,12 +105,13 @@ mod tests {
     fn only_differences_are_set_and_posix_comes_last() {
         let base = Options::read("braceexpand:hashall", "sourcepath:progcomp");
         let own = Options::read("hashall:posix:pipefail", "sourcepath:nullglob:expand_aliases");
-        let text = String::from_utf8(own.commands(&base)).unwrap();
+        let (early, late) = own.commands(&base);
         assert_eq!(
-            text,
-            "builtin shopt -s expand_aliases nullglob 2>/dev/null; builtin shopt -u extglob inherit_errexit progcomp shift_verbose \
-             2>/dev/null; builtin set -o pipefail 2>/dev/null; builtin set +o braceexpand 2>/dev/null; builtin set -o posix 2>/dev/null; "
+            String::from_utf8(early).unwrap(),
+            "builtin shopt -s nullglob; builtin shopt -u extglob; builtin shopt -u inherit_errexit; builtin shopt -u progcomp; builtin \
+             shopt -u shift_verbose; builtin set -o pipefail; builtin set +o braceexpand; "
         );
+        assert_eq!(late, b"builtin shopt -s expand_aliases; builtin set -o posix; ");
         assert_eq!(own.differences(&base), ["pipefail", "posix", "no braceexpand", "expand_aliases", "nullglob", "no progcomp"]);
     }
 

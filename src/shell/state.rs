@@ -12,7 +12,7 @@ pub type Statements = BTreeMap<Vec<u8>, Vec<u8>>;
 pub const UMASK: &[u8] = b" umask";
 
 /// Variables that a shell sets itself and that a dump cannot leave out.
-const VOLATILE: [&[u8]; 14] = [
+const VOLATILE: [&[u8]; 18] = [
     b"BASHOPTS",
     b"BASH_VERSINFO",
     b"EUID",
@@ -27,6 +27,10 @@ const VOLATILE: [&[u8]; 14] = [
     b"BASH_SOURCE",
     b"BASH_CMDS",
     b"BASH_ALIASES",
+    b"GROUPS",
+    b"SRANDOM",
+    b"PIPESTATUS",
+    b"_",
 ];
 
 /// Gives the index after one shell word that starts at `from`, as `declare -p` and `printf %q` write it. None when the text

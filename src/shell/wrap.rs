@@ -123,12 +123,12 @@ pub fn second(f: &First<'_>, s: &Second<'_>) -> Vec<u8> {
         },
     );
     v.set("EXPORTS", exports(s));
-    v.set("DEFAULTS", defaults(s.defaults));
+    v.set("DEFAULTS", defaults(s.defaults, "builtin "));
     v.set("STDIN", if s.stdin { "" } else { "0</dev/null" });
     v.set("ERR", if s.split { "528" } else { "1" });
     v.set("SHIM", Vec::new());
     if f.shim {
-        let finish = finish(&values(f));
+        let finish = finish(&mut values(f));
         v.set("FINISH", quote::bytes(&finish));
         v.set("FINISH2", quote::bytes(&quote::bytes(&finish)));
         v.set("SHIM", WRAP.fill("SHIM", "\n", &v));
@@ -154,8 +154,10 @@ fn values(f: &First<'_>) -> Values {
     }
     v.set("LOAD", WRAP.fill("LOAD", if f.late { " " } else { "\n" }, &v));
     v.set("EARLY", if f.late { Vec::new() } else { WRAP.fill("EARLY", "\n", &v) });
-    v.set("LATE", if f.late { WRAP.fill("LOAD", " ", &v) } else { Vec::new() });
-    v.set("OPTIONS", f.options.commands(f.base));
+    v.set("LATE", if f.late { [WRAP.fill("LOAD", " ", &v), b";".to_vec()].concat() } else { Vec::new() });
+    let (early, late) = f.options.commands(f.base);
+    v.set("OPTIONS", early);
+    v.set("LATEOPTIONS", late);
     v.set("TRANSIENT", transient(f.transient));
     v.set("SHIMMED", if f.shim { WRAP.fill("SHIMMED", " ", &v) } else { Vec::new() });
     v.set("UNSHIM", if f.shim { b"[[ ${__qd_s-} ]] && builtin unset -f trap;".to_vec() } else { Vec::new() });
@@ -164,15 +166,25 @@ fn values(f: &First<'_>) -> Values {
     v.set("VARIABLES", WRAP.fill("VARIABLES", " ", &v));
     let keep = if matches!(f.source, Source::Files(_)) { "KEEP" } else { "CARRY" };
     v.set("KEEP", WRAP.fill(keep, " ", &v));
-    v.set("SAVE", WRAP.fill("SAVE", " ", &v));
-    let finish = finish(&v);
+    let finish = finish(&mut v);
     v.set("FINISH", quote::bytes(&finish));
+    save(&mut v, ["531", "528", "530", "527"]);
     v
 }
 
 /// The text of the EXIT trap.
-fn finish(v: &Values) -> Vec<u8> {
+fn finish(v: &mut Values) -> Vec<u8> {
+    save(v, ["528", "531", "527", "530"]);
     WRAP.fill("FINISH", "\n", v)
+}
+
+/// Sets what saves the state, with the order in which the places of the record and of the fence are tried.
+fn save(v: &mut Values, [record1, record2, fence1, fence2]: [&'static str; 4]) {
+    for (name, place) in [("RECORD1", record1), ("RECORD2", record2), ("FENCE1", fence1), ("FENCE2", fence2)] {
+        v.set(name, place);
+    }
+    let text = WRAP.fill("SAVE", " ", v);
+    v.set("SAVE", text);
 }
 
 fn source_variables(source: Source<'_>) -> Vec<u8> {
@@ -192,7 +204,7 @@ fn source_functions(source: Source<'_>, late: bool) -> Vec<u8> {
 }
 
 /// A directory as a word; `~` and `~/x` are the home directory of the session.
-fn directory(dir: &[u8]) -> Vec<u8> {
+pub(super) fn directory(dir: &[u8]) -> Vec<u8> {
     match dir {
         b"~" => b"\"$HOME\"".to_vec(),
         [b'~', b'/', rest @ ..] => [b"\"$HOME\"/".as_slice(), &quote::bytes(rest)].concat(),
@@ -200,7 +212,7 @@ fn directory(dir: &[u8]) -> Vec<u8> {
     }
 }
 
-fn exports(s: &Second<'_>) -> Vec<u8> {
+pub(super) fn exports(s: &Second<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in s.exports.iter().filter(|(name, _)| is_name(name)) {
         out.push(b' ');
@@ -211,8 +223,12 @@ fn exports(s: &Second<'_>) -> Vec<u8> {
     out
 }
 
-fn defaults(list: &[(&str, &str)]) -> Vec<u8> {
-    let line = |(name, value): &(&str, &str)| format!("[[ ${{{name}+x}} ]] || builtin export {name}={}\n", quote::text(value));
+/// Exports that hold only where the name is not set; `how` is what makes `export` the builtin.
+pub(super) fn defaults(list: &[(&str, &str)], how: &str) -> Vec<u8> {
+    let line = |(name, value): &(&str, &str)| {
+        let value = quote::text(value);
+        format!("case ${{{name}+x}} in x) ;; *) {how}export {name}={value};; esac\n")
+    };
     list.iter().filter(|(name, _)| is_name(name)).map(line).collect::<String>().into_bytes()
 }
 

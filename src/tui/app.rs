@@ -11,7 +11,7 @@ use super::input::key::Key;
 use super::input::keymap::Keymap;
 use super::link::{Dial, Report, wall_clock};
 use super::state::State;
-use super::state::apply::Msg;
+use super::state::apply::{Msg, Urgency};
 use super::state::overlay::Overlay;
 use super::store;
 use super::term::paint::Painter;
@@ -31,6 +31,8 @@ const FRAME: Duration = Duration::from_millis(16);
 const KEY_FRAME: Duration = Duration::from_millis(3);
 /// How long an Esc waits for what may follow it.
 const ESC: Duration = Duration::from_millis(25);
+/// How long a change that hardly matters may wait for a frame.
+const LAZY: Duration = Duration::from_secs(5);
 /// Quiet after the last change of size before the screen is laid out anew.
 const RESIZE: Duration = Duration::from_millis(40);
 
@@ -57,6 +59,7 @@ pub(super) struct App<L: Dial> {
     esc_at: Option<Instant>,
     resize_at: Option<Instant>,
     state_at: Option<Instant>,
+    lazy_at: Option<Instant>,
     dirty: bool,
     urgent: bool,
     last_frame: Instant,
@@ -81,6 +84,7 @@ impl<L: Dial> App<L> {
             esc_at: None,
             resize_at: None,
             state_at: None,
+            lazy_at: None,
             dirty: true,
             urgent: true,
             last_frame: now.checked_sub(FRAME).unwrap_or(now),
@@ -111,10 +115,17 @@ impl<L: Dial> App<L> {
         events.into_iter().flat_map(|e| self.state.input(e)).collect()
     }
 
-    /// Takes a report of the tasks.
-    pub(super) async fn report(&mut self, report: Report<L::Daemon>) {
+    /// Takes a report of the tasks; gives what is to be done because of it.
+    pub(super) async fn report(&mut self, report: Report<L::Daemon>) -> Vec<Effect> {
         self.clock();
-        self.dirty = true;
+        match &report {
+            Report::Msg(msg) => match self.state.urgency(msg) {
+                Urgency::Now => self.dirty = true,
+                Urgency::Later if self.lazy_at.is_none() => self.lazy_at = Some(Instant::now() + LAZY),
+                Urgency::Later | Urgency::Never => {}
+            },
+            _ => self.dirty = true,
+        }
         match report {
             Report::Connected { epoch, daemon, overview } => {
                 self.hands.connected(epoch, daemon);
@@ -131,14 +142,19 @@ impl<L: Dial> App<L> {
                 if matches!(msg, Msg::Lost { .. }) {
                     self.hands.lost();
                 }
+                if let Msg::Ended { process: Some(id), .. } = &msg {
+                    self.hands.ended(id);
+                }
                 let opened = match &msg {
                     Msg::Started { process } if process.reads_stdin => Some(process.id.clone()),
                     _ => None,
                 };
                 self.state.apply(msg);
                 self.open_stdin(opened);
+                return self.state.settle_question();
             }
         }
+        Vec::new()
     }
 
     /// A command that was run with its stdin open is typed into at once.
@@ -232,15 +248,12 @@ impl<L: Dial> App<L> {
         self.resize_at = Some(Instant::now() + RESIZE);
     }
 
-    /// Takes a new size.
+    /// Takes a new size. Everything is sent again even when it is the old one: a terminal that was smaller for a moment has
+    /// lost what did not fit.
     pub(super) fn resized(&mut self, size: (u16, u16)) {
         self.resize_at = None;
-        if self.state.size != size {
-            self.state.size = size;
-            self.dirty = true;
-            self.urgent = true;
-            self.painter.forget();
-        }
+        self.state.size = size;
+        self.reentered();
     }
 
     /// Tells whether a new size is due to be taken.
@@ -259,17 +272,18 @@ impl<L: Dial> App<L> {
     pub(super) fn next_wake(&mut self, free: bool) -> Option<Instant> {
         let frame = (self.dirty && free).then(|| self.last_frame + if self.urgent { KEY_FRAME } else { FRAME });
         self.state_at = self.state.next_wake().map(|at| self.started + Duration::from_millis(at));
-        [frame, self.state_at, self.esc_at, self.resize_at].into_iter().flatten().min()
+        [frame, self.state_at, self.lazy_at, self.esc_at, self.resize_at].into_iter().flatten().min()
     }
 
     /// Does what is due; gives effects of an Esc that nothing followed.
     pub(super) fn wake(&mut self) -> Vec<Effect> {
         self.clock();
         // A second has passed on screen, a popup or the end of a notice is due.
-        if self.state_at.is_some_and(|at| at <= Instant::now()) {
+        if self.state_at.take_if(|at| *at <= Instant::now()).is_some() {
             self.state.tick();
             self.dirty = true;
         }
+        self.dirty |= self.lazy_at.take_if(|at| *at <= Instant::now()).is_some();
         if self.esc_at.is_some_and(|at| at <= Instant::now()) {
             self.esc_at = None;
             let event = self.decoder.flush();
@@ -288,6 +302,7 @@ impl<L: Dial> App<L> {
         self.clock();
         self.dirty = false;
         self.urgent = false;
+        self.lazy_at = None;
         self.last_frame = Instant::now();
         if std::mem::take(&mut self.state.redraw) {
             self.painter.forget();
@@ -321,10 +336,7 @@ impl<L: Dial> App<L> {
             pid => format!("left; the daemon (process {pid}) goes on{more}; `qd` comes back to it"),
         }
     }
-
-    /// Tells whether typing goes to the input line, for tests.
-    #[cfg(test)]
-    pub(super) fn types(&self) -> bool {
-        self.state.mood == super::state::Mood::Input
-    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,7 +15,7 @@ pub(super) fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(',');
         }
         out.push(c);
@@ -82,6 +82,7 @@ pub(super) fn outcome(outcome: &Outcome) -> String {
             use crate::model::EndedBy;
             let by = match ended_by {
                 EndedBy::Operator => "you",
+                EndedBy::Agent => "an agent",
                 EndedBy::Client => "its caller",
                 EndedBy::ClientGone => "its caller's end",
                 EndedBy::Daemon => "the daemon's end",

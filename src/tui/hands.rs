@@ -3,7 +3,7 @@
 //! Invariant: nothing here makes the loop wait; every task tells how it went, and ends when the loop is gone.
 
 use super::effect::Effect;
-use super::link::{Daemon, Report, Run, Said};
+use super::link::{Daemon, Feed, Report, Run, Said};
 use super::state::apply::{Msg, Refused};
 use crate::client::ClientError;
 use crate::model::{Exec, LogRead, ProcessId};
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const STDIN_QUEUE: usize = 64;
 
 /// Something for a command's stdin.
-pub(super) enum Stdin {
+pub(super) enum Typed {
     Bytes(Vec<u8>),
     End,
 }
@@ -28,7 +28,7 @@ pub(super) struct Hands<D: Daemon> {
     daemon: Option<D>,
     epoch: u64,
     tell: mpsc::Sender<Report<D>>,
-    stdin: HashMap<ProcessId, mpsc::Sender<Stdin>>,
+    stdin: HashMap<ProcessId, mpsc::Sender<Typed>>,
 }
 
 impl<D: Daemon> Hands<D> {
@@ -50,9 +50,14 @@ impl<D: Daemon> Hands<D> {
     }
 
     /// Remembers where the stdin of a command goes.
-    pub(super) fn run(&mut self, process: ProcessId, stdin: mpsc::Sender<Stdin>) {
+    pub(super) fn run(&mut self, process: ProcessId, stdin: mpsc::Sender<Typed>) {
         self.stdin.retain(|_, s| !s.is_closed());
         self.stdin.insert(process, stdin);
+    }
+
+    /// Forgets a command that has ended.
+    pub(super) fn ended(&mut self, process: &str) {
+        self.stdin.remove(process);
     }
 
     /// Starts what an effect asks for; gives a message for what cannot even be started.
@@ -88,14 +93,14 @@ impl<D: Daemon> Hands<D> {
                     tell.send(Report::Msg(Msg::Read { epoch, process, chunk })).await.ok();
                 });
             }
-            Effect::Stdin { process, bytes } => return self.feed(&process, Stdin::Bytes(bytes)),
-            Effect::EndStdin { process } => return self.feed(&process, Stdin::End),
+            Effect::Stdin { process, bytes } => return self.feed(&process, Typed::Bytes(bytes)),
+            Effect::EndStdin { process } => return self.feed(&process, Typed::End),
             Effect::Copy { .. } | Effect::Redial | Effect::SaveLeader { .. } | Effect::Suspend | Effect::Leave => {}
         }
         None
     }
 
-    fn feed(&mut self, process: &str, what: Stdin) -> Option<Msg> {
+    fn feed(&mut self, process: &str, what: Typed) -> Option<Msg> {
         let text = match self.stdin.get(process).map(|s| s.try_send(what)) {
             Some(Ok(())) => return None,
             Some(Err(mpsc::error::TrySendError::Full(_))) => "the command does not read its stdin: that line is dropped",
@@ -174,28 +179,17 @@ async fn follow<D: Daemon>(
     process: &mut Option<ProcessId>,
     tell: &mpsc::Sender<Report<D>>,
 ) -> Result<Box<crate::model::ExecResult>, String> {
-    let (stdin, mut typed) = mpsc::channel(STDIN_QUEUE);
-    let mut stdin = Some(stdin);
     loop {
         let said = tokio::select! {
             said = items.next() => said,
             () = tell.closed() => return Err("left".to_owned()),
-            Some(what) = typed.recv() => {
-                let sent = match what {
-                    Stdin::Bytes(bytes) => items.send_stdin(bytes).await,
-                    Stdin::End => items.end_stdin().await,
-                };
-                if let Err(e) = sent {
-                    let text = format!("its stdin takes no more: {}", explain(&e));
-                    tell.send(Report::Msg(Msg::Failed { backend: None, text })).await.ok();
-                }
-                continue;
-            }
         };
         match said {
             Some(Ok(Said::Started(info))) => {
                 *process = Some(info.id.clone());
-                if let Some(stdin) = stdin.take() {
+                if let Some(input) = items.take_stdin() {
+                    let (stdin, typed) = mpsc::channel(STDIN_QUEUE);
+                    tokio::spawn(feed(input, typed, tell.clone()));
                     tell.send(Report::Run { process: info.id.clone(), stdin }).await.ok();
                 }
                 tell.send(Report::Msg(Msg::Started { process: info })).await.ok();
@@ -204,6 +198,22 @@ async fn follow<D: Daemon>(
             Some(Ok(Said::Other)) => {}
             Some(Err(e)) => return Err(explain(&e)),
             None => return Err("the connection ended".to_owned()),
+        }
+    }
+}
+
+/// Hands typed lines to a command as fast as it reads; apart from its end, so that one that does not read can still end.
+async fn feed<D: Daemon>(mut input: impl Feed, mut typed: mpsc::Receiver<Typed>, tell: mpsc::Sender<Report<D>>) {
+    while let Some(what) = typed.recv().await {
+        match what {
+            Typed::End => return input.end(),
+            Typed::Bytes(bytes) => {
+                if let Err(e) = input.send(bytes).await {
+                    let text = format!("its stdin takes no more: {}", explain(&e));
+                    tell.send(Report::Msg(Msg::Failed { backend: None, text })).await.ok();
+                    return;
+                }
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 //! until the person asks.
 
 use super::state::apply::Msg;
-use crate::client::{Client, ClientError, Connect, Item, Items};
+use crate::client::{Client, ClientError, Connect, Item, Items, Stdin};
 use crate::model::{Chunk, Event, ExecResult, LogRead, Millis, Overview, ProcessInfo};
 use crate::protocol::calls::{self, ExecCall};
 use std::future::Future;
@@ -34,9 +34,19 @@ pub(super) enum Said {
 
 /// A running command.
 pub(super) trait Run: Send + 'static {
+    /// Its stdin.
+    type Input: Feed;
     fn next(&mut self) -> impl Future<Output = Option<Result<Said, ClientError>>> + Send;
-    fn send_stdin(&mut self, bytes: Vec<u8>) -> impl Future<Output = Result<(), ClientError>> + Send;
-    fn end_stdin(&mut self) -> impl Future<Output = Result<(), ClientError>> + Send;
+    /// Gives the way to its stdin, once.
+    fn take_stdin(&mut self) -> Option<Self::Input>;
+}
+
+/// The stdin of a running command.
+pub(super) trait Feed: Send + 'static {
+    /// Sends bytes; waits while the command does not read.
+    fn send(&mut self, bytes: Vec<u8>) -> impl Future<Output = Result<(), ClientError>> + Send;
+    /// Ends it.
+    fn end(&mut self);
 }
 
 /// Makes connections.
@@ -87,6 +97,8 @@ impl Daemon for Client {
 }
 
 impl Run for Items {
+    type Input = Stdin;
+
     async fn next(&mut self) -> Option<Result<Said, ClientError>> {
         Some(match Items::next(self).await? {
             Ok(Item::Started(info)) => Ok(Said::Started(info)),
@@ -96,12 +108,18 @@ impl Run for Items {
         })
     }
 
-    async fn send_stdin(&mut self, bytes: Vec<u8>) -> Result<(), ClientError> {
-        Items::send_stdin(self, bytes).await
+    fn take_stdin(&mut self) -> Option<Stdin> {
+        Items::take_stdin(self)
+    }
+}
+
+impl Feed for Stdin {
+    async fn send(&mut self, bytes: Vec<u8>) -> Result<(), ClientError> {
+        Stdin::send(self, bytes).await
     }
 
-    async fn end_stdin(&mut self) -> Result<(), ClientError> {
-        Items::end_stdin(self).await
+    fn end(&mut self) {
+        Stdin::end(self);
     }
 }
 
@@ -114,7 +132,7 @@ pub(super) enum Report<D: Daemon> {
     /// The first connection could not be made.
     Failed(ClientError),
     /// The commands of a run's stdin go here.
-    Run { process: String, stdin: mpsc::Sender<super::hands::Stdin> },
+    Run { process: String, stdin: mpsc::Sender<super::hands::Typed> },
     /// For the state.
     Msg(Msg),
 }

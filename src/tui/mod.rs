@@ -5,6 +5,8 @@
 
 mod app;
 mod effect;
+#[cfg(test)]
+mod fake;
 mod format;
 mod hands;
 mod input;

@@ -8,7 +8,7 @@ use super::screen::{Entry, Line, gap_text};
 use super::state::State;
 use super::state::block::Block;
 use super::state::pane::{Anchor, RowId};
-use super::text::{clean, wrap};
+use super::text::{clean, wrap, wrap_words};
 use crate::model::{Outcome, ProcessState};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -185,7 +185,8 @@ fn push_entry<'a>(screen: &'a super::screen::Screen, at: usize, width: usize, up
                 Some(Entry::Line(n, _)) => RowId::Line(n, u16::MAX),
                 _ => RowId::Fold,
             };
-            up.push(before, || Kind::Said(Tone::Note, gap_text(lines, bytes)));
+            let whole: String = up.block.chars().take(8).collect();
+            up.push(before, || Kind::Said(Tone::Note, format!("{}  (all: qd logs {})", gap_text(lines, bytes), clean(&whole))));
         }
         None => {}
     }
@@ -210,7 +211,10 @@ fn folded_output<'a>(block: &'a Block, width: usize, up: &mut Up<'a>) {
             if screen.has_gap() || block.next < block.total {
                 format!("{} of output (enter opens)", format::bytes(block.total))
             } else {
-                format!("{} more (enter opens)", format::count((whole - shown) as u64, "line"))
+                match whole - shown {
+                    1 => "1 more line (enter opens)".to_owned(),
+                    n => format!("{} more lines (enter opens)", format::thousands(n as u64)),
+                }
             }
         }
     };
@@ -222,7 +226,7 @@ fn feet(block: &Block, width: usize) -> Vec<(Tone, String)> {
     let mut out = Vec::new();
     let mut say = |tone, text: &str| {
         let text = clean(text);
-        for range in wrap(&text, width.saturating_sub(2).max(8)).into_iter().take(4) {
+        for range in wrap_words(&text, width.saturating_sub(2).max(8)).into_iter().take(4) {
             out.push((tone, text[range].to_owned()));
         }
     };
@@ -270,7 +274,7 @@ mod tests {
         testing::ran(&mut state, "p2", "web", "echo hi", 2, b"hi\n");
         testing::ran(&mut state, "p3", "web", "echo ho", 3, b"ho\n");
         let rows = visible(&state, web, 40, 20);
-        assert_eq!(text(&rows), ["[p1]", "(3 lines more (enter opens))", "4", "5", "[p2]", "hi", "[p3]", "ho"]);
+        assert_eq!(text(&rows), ["[p1]", "(3 more lines (enter opens))", "4", "5", "[p2]", "hi", "[p3]", "ho"]);
         assert_eq!(text(&visible(&state, web, 40, 3)), ["hi", "[p3]", "ho"]);
         assert!(rows.windows(2).all(|w| w[0].block != w[1].block || w[0].id < w[1].id));
     }

@@ -4,6 +4,7 @@
 //! printed or returned.
 
 use super::app::{After, App};
+use super::effect::Effect;
 use super::input::key::Key;
 use super::input::keymap::{DEFAULT_LEADER, Keymap};
 use super::link::{Dial, Report, keep};
@@ -119,6 +120,7 @@ pub(super) async fn on<L: Dial>(tty: File, options: Options, dial: L) -> Result<
         Some(Report::Failed(e)) => Err(TuiError::Client(e)),
         first => {
             if let Some(report) = first {
+                // Nothing was asked yet, so nothing is to be done.
                 app.report(report).await;
             }
             with_terminal(tty, &mut app, &mut reports, &mut signals, options.settings.ui.mouse).await
@@ -202,10 +204,18 @@ async fn turn<L: Dial>(
     frames: &mut Frames,
 ) -> Result<(), TuiError> {
     loop {
-        if frames.is_free() {
-            if let Some(frame) = app.frame() {
-                frames.send(frame);
-            }
+        // What is due by the clock comes first, so that no stream of reports can put it off.
+        if app.resize_due() {
+            app.resized(tty::size(tty));
+        }
+        let effects = app.wake();
+        if obey(tty, app, guard, effects).await? {
+            return Ok(());
+        }
+        if frames.is_free()
+            && let Some(frame) = app.frame()
+        {
+            frames.send(frame);
         }
         let wake = app.next_wake(frames.is_free());
         let timer = async {
@@ -219,8 +229,8 @@ async fn turn<L: Dial>(
             () = guard.panicked() => return Err(TuiError::Panic),
             caught = signals.next() => match caught {
                 Caught::Size => { app.size_changes(); Vec::new() }
-                Caught::Continue => { come_back(tty, app, guard)?; Vec::new() }
-                Caught::Stop => { suspend(tty, app, guard)?; Vec::new() }
+                Caught::Continue if in_foreground(tty) => { come_back(tty, app, guard)?; Vec::new() }
+                Caught::Stop | Caught::Continue => { suspend(tty, app, guard)?; Vec::new() }
                 Caught::End(name, number) => return Err(TuiError::Signal { name, number }),
             },
             read = keys.read() => match read {
@@ -230,35 +240,44 @@ async fn turn<L: Dial>(
             sent = frames.sent() => { sent.map_err(TuiError::Gone)?; Vec::new() }
             report = reports.recv() => match report {
                 Some(Report::Failed(e)) => return Err(TuiError::Client(e)),
-                Some(report) => { app.report(report).await; Vec::new() }
+                Some(report) => app.report(report).await,
                 None => return Ok(()),
             },
-            () = timer => {
-                if app.resize_due() {
-                    app.resized(tty::size(tty));
-                }
-                app.wake()
-            }
+            () = timer => Vec::new(),
         };
-        match app.carry_out(effects).await {
-            After::Go => {}
-            After::Leave => return Ok(()),
-            After::Suspend => suspend(tty, app, guard)?,
+        if obey(tty, app, guard, effects).await? {
+            return Ok(());
         }
     }
 }
 
-/// Gives the terminal back, stops this process, and takes the terminal again when it is continued.
+/// Does what the state wants; gives whether it wants to leave.
+async fn obey<L: Dial>(tty: &File, app: &mut App<L>, guard: &Guard, effects: Vec<Effect>) -> Result<bool, TuiError> {
+    match app.carry_out(effects).await {
+        After::Go => Ok(false),
+        After::Leave => Ok(true),
+        After::Suspend => suspend(tty, app, guard).map(|()| false),
+    }
+}
+
+/// Gives the terminal back, stops this process, and takes the terminal again when it is continued in the foreground.
 fn suspend<L: Dial>(tty: &File, app: &mut App<L>, guard: &Guard) -> Result<(), TuiError> {
     guard.restore();
-    // SIGTSTP would be dropped where no shell could continue us; STOP always stops.
-    nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGSTOP).map_err(|e| TuiError::Setup(e.into()))?;
-    come_back(tty, app, guard)
+    loop {
+        // SIGTSTP would be dropped where no shell could continue us; STOP always stops.
+        nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGSTOP).map_err(|e| TuiError::Setup(e.into()))?;
+        if in_foreground(tty) {
+            return come_back(tty, app, guard);
+        }
+    }
+}
+
+/// Tells whether the terminal is ours to use; where that cannot be known, it is.
+fn in_foreground(tty: &File) -> bool {
+    rustix::termios::tcgetpgrp(tty).map_or(true, |group| group == rustix::process::getpgrp())
 }
 
 fn come_back<L: Dial>(tty: &File, app: &mut App<L>, guard: &Guard) -> Result<(), TuiError> {
-    // Whoever had the terminal may have changed its modes.
-    guard.restore();
     guard.enter().map_err(TuiError::Gone)?;
     app.resized(tty::size(tty));
     app.reentered();

@@ -111,6 +111,31 @@ pub(super) fn wrap(text: &str, max: usize) -> Vec<std::ops::Range<usize>> {
     rows
 }
 
+/// Breaks a sentence into rows of at most `max` columns, between words where it can; the blank at a break is left out.
+pub(super) fn wrap_words(text: &str, max: usize) -> Vec<std::ops::Range<usize>> {
+    let max = max.max(2);
+    let mut rows = Vec::new();
+    let mut start = 0;
+    while width(&text[start..]) > max {
+        let row = wrap(&text[start..], max).first().map_or(text.len(), |r| start + r.end);
+        // A blank just after the row, or the last one in it.
+        let blank =
+            if text[row..].starts_with(' ') { Some(row) } else { text[start..row].rfind(' ').map(|i| start + i).filter(|i| *i > start) };
+        match blank {
+            Some(at) => {
+                rows.push(start..at);
+                start = at + 1;
+            }
+            None => {
+                rows.push(start..row);
+                start = row;
+            }
+        }
+    }
+    rows.push(start..text.len());
+    rows
+}
+
 /// Writes a clean text from `x` on, inside `area` only; gives the column after it.
 pub(super) fn put(buf: &mut Buffer, area: Rect, x: u16, y: u16, text: &str, style: Style) -> u16 {
     let area = area.intersection(*buf.area());
@@ -144,18 +169,6 @@ pub(super) fn put(buf: &mut Buffer, area: Rect, x: u16, y: u16, text: &str, styl
     at
 }
 
-/// Writes a clean text so that it ends before column `right`; gives the column where it starts. Nothing is written when it
-/// would start before `left`.
-pub(super) fn put_right(buf: &mut Buffer, area: Rect, left: u16, right: u16, y: u16, text: &str, style: Style) -> u16 {
-    let w = width(text) as u16;
-    if right < left || right - left < w {
-        return right;
-    }
-    let x = right - w;
-    put(buf, area, x, y, text, style);
-    x
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,6 +197,20 @@ mod tests {
                 let joined: String = rows.iter().map(|r| &text[r.clone()]).collect();
                 assert_eq!(joined, text);
                 assert!(rows.iter().all(|r| width(&text[r.clone()]) <= max.max(2)));
+            }
+        }
+    }
+
+    #[test]
+    fn sentences_break_between_words() {
+        let broken = |text: &str, max| wrap_words(text, max).into_iter().map(|r| text[r].to_owned()).collect::<Vec<_>>();
+        assert_eq!(broken("no answer to 3 checks", 10), ["no answer", "to 3", "checks"]);
+        assert_eq!(broken("a verylongwordthatbreaks x", 8), ["a", "verylong", "wordthat", "breaks x"]);
+        assert_eq!(broken("abcd efgh", 4), ["abcd", "efgh"]);
+        assert_eq!(broken("", 4), [""]);
+        for text in ["日本語 テキスト a b", "   ", "a  b   c"] {
+            for max in 1..8 {
+                assert!(broken(text, max).iter().all(|r| width(r) <= max.max(2)), "{text} {max}");
             }
         }
     }

@@ -131,11 +131,17 @@ fn a_command_with_a_nul_is_refused() {
 }
 
 #[test]
-fn a_command_of_three_megabytes_runs() {
+fn a_command_of_three_megabytes_is_refused_and_one_that_fits_runs() {
     let home = Home::new();
     let witness = Witness::new(&home);
-    let text = format!("X='{}'; echo ${{#X}}\n", "x".repeat(3_000_000));
-    let done = home.run_with(["exec", "--command-file", "-"], text).code(0);
+    let text = |len: usize| format!("X='{}'; echo ${{#X}}\n", "x".repeat(len));
+    let done = home.run_with(["exec", "--command-file", "-"], text(3_000_000)).code(64).says(&["1048576 bytes", "--stdin-file"]);
+    assert_eq!(done.out(), "");
+    let done = home.run_with(["exec", "--command-file", "-"], text(1_000_000)).code(0);
+    assert_eq!(done.out(), "1000000\n");
+    // What the message advises works.
+    std::fs::write(home.work().join("long"), text(3_000_000)).expect("the folder is ours");
+    let done = home.run(["exec", "--stdin-file", "long", "--", "bash -s"]).code(0);
     assert_eq!(done.out(), "3000000\n");
     witness.check();
 }

@@ -193,7 +193,10 @@ while True:
     client, _ = listener.accept()
     client.recv(65536)
     text = json.dumps({"reason": "protocol", "message": "it speaks protocol 9: end it with `qd stop`, then run this command again"}).encode()
-    client.sendall(struct.pack(">IBI", len(text) + 5, 3, 0) + text)
+    try:
+        client.sendall(struct.pack(">IBI", len(text) + 5, 3, 0) + text)
+    except OSError:
+        pass
     client.close()
 "#;
     let mut command = clean(OsStr::new("python3"));

@@ -14,3 +14,4 @@ mod harness_works;
 mod machines;
 mod terminal_ui;
 mod tidy;
+mod tui_use;

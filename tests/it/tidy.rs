@@ -12,9 +12,9 @@ const MOST_LINES: usize = 400;
 const LAYERS: [(&str, &[&str]); 14] = [
     ("model", &[]),
     ("shell", &[]),
-    ("paths", &["model"]),
-    ("config", &["model", "paths", "backend"]),
-    ("report", &["model", "paths", "config"]),
+    ("report", &["model"]),
+    ("paths", &["model", "report"]),
+    ("config", &["model", "paths", "report", "backend"]),
     ("logging", &["model", "paths", "config", "report"]),
     ("backend", &["model", "paths", "config", "report", "shell"]),
     ("session", &["model", "paths", "config", "report", "shell", "backend"]),

@@ -29,7 +29,7 @@ pub(super) fn search_path() -> OsString {
     std::env::var_os("PATH").filter(|p| !p.is_empty()).unwrap_or_else(|| DEFAULT_PATH.into())
 }
 
-/// The environment of a login before any start file: HOME, USER, LOGNAME and SHELL of the account, PATH, the daemon's LANG,
+/// The environment of a login before any start file: the daemon's HOME, USER, LOGNAME and SHELL of the account, PATH, the daemon's LANG,
 /// and what the operator's newest client handed over. Blocking: the account may be looked up over the network.
 pub(super) fn environment(client: &ClientEnv) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut env: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
@@ -40,7 +40,9 @@ pub(super) fn environment(client: &ClientEnv) -> Vec<(Vec<u8>, Vec<u8>)> {
     let account = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();
     match account {
         Some(user) => {
-            set("HOME", user.dir.as_os_str().as_bytes());
+            // Whoever started the daemon with another home wants to be at home there: the state folder is below it too.
+            let told = std::env::var_os("HOME").filter(|home| Path::new(home).is_absolute());
+            set("HOME", told.as_deref().unwrap_or(user.dir.as_os_str()).as_bytes());
             set("USER", user.name.as_bytes());
             set("LOGNAME", user.name.as_bytes());
             let shell = if user.shell.as_os_str().is_empty() { Path::new("/bin/sh") } else { user.shell.as_path() };

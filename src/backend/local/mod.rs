@@ -126,9 +126,9 @@ impl Local {
     async fn receive(&self, spawned: spawn::Spawned, start: &Start) -> Result<Shell, BackendError> {
         let internal = |e: io::Error| BackendError::new(ErrorKind::Internal, format!("a pipe of a local shell failed: {e}"));
         let known = spawned.child.known.clone();
-        let mut unborn = Unborn { pidfd: Some(known.pidfd.clone()) };
+        let mut unborn = Unborn { known: Some(known.clone()) };
         if let Some(reaper) = &self.reaper {
-            reaper.watch(&Family { pid: known.pid, start_time: Some(known.start), cookie: String::new() });
+            reaper.watch(&Family { pid: known.pid, start_time: Some(known.start), age: None, cookie: String::new() });
         }
         let mut exit = watch_exit(spawned.child, self.reaper.clone());
         let room = Room::take(&self.large_pipes);
@@ -141,7 +141,7 @@ impl Local {
         let mut stderr = pipe::Receiver::from_owned_fd(spawned.stderr).map_err(internal)?;
         let came = ready::wait(&start.nonce, start.timeout, &mut stdout, &mut stderr, &mut exit).await;
         let Came { line, noise, early } = came.map_err(|why| why.into_error("local"))?;
-        unborn.pidfd = None;
+        unborn.known = None;
         // Its own word for it differs where the program is a wrapper that forks; session and group are those of our child.
         let ready = Ready { pid: known.pid, boot_id: line.boot_id, kind: line.kind, version: line.version, start_time: Some(known.start) };
         let stderr: Box<dyn tokio::io::AsyncRead + Send + Unpin> =
@@ -251,16 +251,21 @@ fn signal_name(number: i32) -> String {
     nix::sys::signal::Signal::try_from(number).map_or_else(|_| format!("SIG{number}"), |s| s.as_str().to_owned())
 }
 
-/// A shell that has not said READY: killed when it is given up.
+/// A shell that has not said READY: killed, with what it started, when it is given up.
 struct Unborn {
-    pidfd: Option<Arc<std::os::fd::OwnedFd>>,
+    known: Option<children::Known>,
 }
 
 impl Drop for Unborn {
     fn drop(&mut self) {
-        if let Some(pidfd) = &self.pidfd {
-            // Fails when it has ended already.
-            let _ = rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL);
+        use rustix::process::{Pid, Signal, kill_process_group, pidfd_send_signal};
+        let Some(known) = &self.known else { return };
+        // Fails when it has ended and was collected: then its number may be somebody else's group.
+        if pidfd_send_signal(&known.pidfd, Signal::KILL).is_ok()
+            && let Some(group) = Pid::from_raw(known.pid.cast_signed())
+        {
+            // Fails when nothing is left of it.
+            let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }

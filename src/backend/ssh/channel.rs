@@ -102,6 +102,18 @@ impl Channel {
         }
     }
 
+    /// Waits for the end of the command or of the channel, without holding it open.
+    pub(super) fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (gone, mut status) = (self.guard.sink.gone.clone(), self.watch());
+        async move {
+            tokio::select! {
+                () = gone.cancelled() => {}
+                // Whatever comes of it, the end is what was waited for.
+                _ = status.wait_for(|s| s.exit.is_some()) => {}
+            }
+        }
+    }
+
     /// Waits for the end of the command. Holds the channel open meanwhile.
     pub(super) fn exit(&self, place: String) -> impl Future<Output = Exit> + Send + 'static {
         let (guard, mut status) = (self.guard.clone(), self.watch());

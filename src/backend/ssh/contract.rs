@@ -1,10 +1,10 @@
 //! Tests of the whole backend against a real sshd.
 
 use super::Ssh;
-use super::rig::{Proxy, Rig, backend, keygen, run, settings, start};
+use super::rig::{Proxy, Rig, backend, keygen, kill, pid_gone, run, script, settings, start};
 use crate::backend::local::ClientEnv;
-use crate::backend::{Backend, BackendError, ErrorKind, Exit, Start};
-use crate::config::{HostKeyPolicy, SshSettings};
+use crate::backend::{Ask, Backend, BackendError, ErrorKind, Exit, Family, Shell, Start};
+use crate::config::{BackendSettings, HostKeyPolicy, OnLost, SshSettings};
 use futures::FutureExt;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -60,8 +60,7 @@ async fn says(text: &'static str) -> u16 {
     let port = listener.local_addr().expect("an address").port();
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.expect("accept");
-        let mut seen = [0; 64];
-        stream.read(&mut seen).await.expect("the client speaks first");
+        stream.read_exact(&mut [0; 8]).await.expect("the client speaks first");
         stream.write_all(text.as_bytes()).await.expect("say");
     });
     port
@@ -80,6 +79,23 @@ async fn what_is_no_ssh_server_says_so() {
     let e = refusal(&at(says("").await)).await;
     assert_eq!(e.kind, ErrorKind::Unreachable);
     assert!(e.message.contains("before it said anything"), "{e}");
+}
+
+#[tokio::test]
+async fn every_address_of_a_name_gets_its_chance() {
+    let Some(rig) = Rig::start("") else { return };
+    // The rig listens on 127.0.0.1 only; the name usually stands for ::1 first.
+    backend(&SshSettings { host: "localhost".into(), ..rig.ssh() }).check().await.expect("connected");
+}
+
+#[tokio::test]
+async fn the_kernel_gives_a_dead_link_up() {
+    let Some(rig) = Rig::start("") else { return };
+    let stream = super::dial::dial(&rig.target(rig.port)).await.expect("connected");
+    let socket = socket2::SockRef::from(&stream);
+    assert!(socket.tcp_nodelay().expect("an option") && socket.keepalive().expect("an option"));
+    #[cfg(target_os = "linux")]
+    assert_eq!(socket.tcp_user_timeout().expect("an option"), Some(Duration::from_secs(12)));
 }
 
 #[tokio::test]
@@ -330,7 +346,7 @@ async fn more_commands_than_sessions_wait_for_their_turn() {
     for sessions in [1, 2, 10] {
         let Some(rig) = Rig::start(&format!("MaxSessions {sessions}")) else { return };
         let ssh = rig.backend();
-        let all = (0..20).map(|n| {
+        let all = (0..10).map(|n| {
             let ssh = &ssh;
             async move {
                 let shell = ssh.start(Start { timeout: CAP, ..start() }).await.expect("its turn comes");
@@ -347,9 +363,107 @@ async fn more_commands_than_sessions_wait_for_their_turn() {
 async fn no_room_is_an_error_that_may_pass() {
     let Some(rig) = Rig::start("MaxSessions 1") else { return };
     let ssh = rig.backend();
-    let held = ssh.start(start()).await.expect("the only one");
-    let e = ssh.start(Start { timeout: Duration::from_secs(1), ..start() }).await.err().expect("no room");
-    assert_eq!(e.kind, ErrorKind::Busy);
-    drop(held);
-    ssh.start(start()).await.expect("room again");
+    // The only one on the first connection, and one on each of two more.
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(ssh.start(Start { timeout: CAP, ..start() }).await.expect("room"));
+    }
+    let short = Start { timeout: Duration::from_secs(2), ..start() };
+    let (e, pressed) = tokio::join!(ssh.start(short), timeout(CAP, ssh.pressed()));
+    pressed.expect("whoever holds idle shells is told");
+    assert_eq!(e.err().expect("no room").kind, ErrorKind::Busy);
+    held.pop();
+    held.push(ssh.start(Start { timeout: CAP, ..start() }).await.expect("room again"));
+    ssh.close().await;
+    for shell in held {
+        assert!(matches!(timeout(CAP, shell.exit).await.expect("lost with all connections"), Exit::Lost(_)));
+    }
+}
+
+fn family(shell: &Shell, cookie: &str) -> Family {
+    Family { pid: shell.ready.pid, start_time: None, age: None, cookie: cookie.to_owned() }
+}
+
+#[tokio::test]
+async fn a_command_is_ended_with_all_that_it_started() {
+    // With a single session the control shell has no room beside the command.
+    for sessions in [10, 1] {
+        let Some(rig) = Rig::start(&format!("MaxSessions {sessions}")) else { return };
+        let ssh = rig.backend();
+        let mut shell = ssh.start(Start { timeout: CAP, ..start() }).await.expect("a shell");
+        let command = "export QD_PROCESS=kabc; sleep 600 & setsid sleep 600 & (trap '' TERM; echo up; while :; do sleep 600; done)";
+        shell.stdin.write_all(&script(command)).await.expect("send");
+        shell.stdout.read_exact(&mut [0; 3]).await.expect("it runs");
+        let named = family(&shell, "QD_PROCESS=kabc");
+        let seen = timeout(CAP, ssh.family(named.clone(), Ask::Survivors)).await.expect("in time").expect("an answer");
+        assert!(seen.alive.len() >= 4 && seen.alive.contains(&shell.ready.pid), "{seen:?}");
+        let end = Ask::End { grace: Duration::from_millis(300) };
+        let left = timeout(CAP, ssh.family(named.clone(), end)).await.expect("in time").expect("an answer");
+        assert!(left.verified && left.alive.is_empty(), "{left:?}");
+        for pid in seen.alive {
+            timeout(CAP, pid_gone(pid)).await.expect("gone");
+        }
+        assert!(matches!(timeout(CAP, shell.exit).await.expect("it ends"), Exit::Signal(_)));
+    }
+}
+
+#[tokio::test]
+async fn only_the_named_command_is_signalled() {
+    let Some(rig) = Rig::start("") else { return };
+    let ssh = rig.backend();
+    let (mut one, mut two) = (ssh.start(start()).await.expect("a shell"), ssh.start(start()).await.expect("a shell"));
+    for shell in [&mut one, &mut two] {
+        shell
+            .stdin
+            .write_all(&script("trap 'echo got; exit 9' USR1; echo up; while :; do read -t 0.05 <> <(:); done"))
+            .await
+            .expect("send");
+        shell.stdout.read_exact(&mut [0; 3]).await.expect("it runs");
+    }
+    ssh.family(family(&one, "QD_PROCESS=k1"), Ask::Signal(10)).await.expect("signalled");
+    assert!(matches!(timeout(CAP, one.exit).await.expect("it ends"), Exit::Code(9)));
+    assert!(two.exit.as_mut().now_or_never().is_none());
+    let left = ssh.family(family(&two, "QD_PROCESS=k2"), Ask::End { grace: Duration::ZERO }).await.expect("ended");
+    assert!(left.verified, "{left:?}");
+}
+
+#[tokio::test]
+async fn a_control_shell_that_dies_is_made_anew() {
+    let Some(rig) = Rig::start("") else { return };
+    let ssh = rig.backend();
+    let shell = ssh.start(start()).await.expect("a shell");
+    let named = family(&shell, "QD_PROCESS=k3");
+    for _ in 0..2 {
+        let seen = timeout(CAP, ssh.family(named.clone(), Ask::Survivors)).await.expect("in time").expect("an answer");
+        assert_eq!(seen.alive, [shell.ready.pid]);
+        // sshd's other child is the control shell.
+        for pid in rig.shells().into_iter().filter(|pid| *pid != shell.ready.pid) {
+            kill(pid);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_runs_in_the_foreground_is_ended_some_time_after_the_link_broke() {
+    let Some(rig) = Rig::start("") else { return };
+    for on_lost in [OnLost::End, OnLost::Keep] {
+        let settings = BackendSettings { on_lost, ..settings(&rig.ssh()) };
+        let ssh = Ssh::with_linger(&settings, &rig.ssh(), Default::default(), 1);
+        let mut shell = ssh.start(start()).await.expect("a shell");
+        shell.stdin.write_all(&script("echo up; exec sleep 600")).await.expect("send");
+        shell.stdout.read_exact(&mut [0; 3]).await.expect("it runs");
+        let pid = shell.ready.pid;
+        // The control shell knows of it once it has answered a later question.
+        ssh.family(family(&shell, "QD_PROCESS=k4"), Ask::Survivors).await.expect("an answer");
+        let control: Vec<u32> = rig.shells();
+        ssh.close().await;
+        if on_lost == OnLost::End {
+            timeout(CAP, pid_gone(pid)).await.expect("ended by the control shell");
+        } else {
+            for shell in control {
+                timeout(CAP, pid_gone(shell)).await.expect("the control shell has ended");
+            }
+            kill(pid);
+        }
+    }
 }

@@ -3,7 +3,8 @@
 //! They go through the wrapper on purpose. On raw channels every one of them fails.
 
 use super::conn::{self, Conn};
-use super::rig::{Proxy, Rig, pid_gone, run, script, start};
+use super::lanes::Lanes;
+use super::rig::{Proxy, Rig, kill, pid_gone, run, script, start};
 use super::shell;
 use super::target::Target;
 use crate::backend::{ErrorKind, Exit, Shell};
@@ -20,8 +21,13 @@ async fn connected(rig: &Rig, port: u16) -> Arc<Conn> {
     timeout(CAP, conn::connect(&rig.target(port))).await.expect("in time").expect("connected")
 }
 
+/// The connection alone.
+fn lanes(conn: &Arc<Conn>) -> Arc<Lanes> {
+    Lanes::new(conn.clone(), conn.target().clone(), Arc::default())
+}
+
 async fn shell_on(conn: &Arc<Conn>) -> Shell {
-    timeout(CAP, shell::start(conn, &start(), "rig")).await.expect("in time").expect("a shell")
+    timeout(CAP, shell::start(&lanes(conn), &start(), "rig")).await.expect("in time").expect("a shell").0
 }
 
 async fn send(shell: &mut Shell, command: &str) {
@@ -31,7 +37,9 @@ async fn send(shell: &mut Shell, command: &str) {
 /// Writes to a stdin that nobody reads until it takes no more.
 async fn fill(shell: &mut Shell) {
     let piece = vec![b'x'; 64 << 10];
-    while timeout(Duration::from_millis(500), shell.stdin.write_all(&piece)).await.is_ok() {}
+    while let Ok(written) = timeout(Duration::from_millis(500), shell.stdin.write_all(&piece)).await {
+        written.expect("it takes more");
+    }
 }
 
 /// Dropping a russh channel sends nothing: after ten drops every open fails for the life of the connection, and what ran there
@@ -62,7 +70,7 @@ async fn edge_2_a_cancelled_open_leaks_no_slot() {
     for _ in 0..5 {
         proxy.freeze();
         for _ in 0..5 {
-            let given_up = timeout(Duration::from_millis(5), shell::start(&conn, &start(), "rig")).await;
+            let given_up = timeout(Duration::from_millis(5), shell::start(&lanes(&conn), &start(), "rig")).await;
             assert!(given_up.is_err());
         }
         proxy.thaw();
@@ -270,9 +278,4 @@ async fn edge_9_keys_are_renewed_by_the_server_only() {
         assert!(matches!(exit, Exit::Code(5)), "{exit:?}");
     }
     conn.check().await.expect("the connection is whole");
-}
-
-fn kill(pid: u32) {
-    let pid = nix::unistd::Pid::from_raw(i32::try_from(pid).expect("a pid"));
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("kill what the test started");
 }

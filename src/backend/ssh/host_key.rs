@@ -67,9 +67,11 @@ fn kind(key: &PublicKey) -> String {
 }
 
 fn unknown(target: &Target, key: &PublicKey) -> BackendError {
+    let files: Vec<String> = target.known_hosts.iter().map(|file| file.display().to_string()).collect();
+    let (kind, print) = (kind(key), known_hosts::fingerprint(key));
     BackendError::new(
         ErrorKind::HostKey,
-        format!("the host key of {} is not known: {} {}", target.place(), kind(key), known_hosts::fingerprint(key)),
+        format!("the host key of {} is not known: {kind} {print} is not in {}", target.place(), files.join(", ")),
     )
     .with_fix(format!(
         "compare it with the machine's own (`ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` there); if it is right, connect once with \

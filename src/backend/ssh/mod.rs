@@ -4,6 +4,7 @@
 //! leak slots, stop the whole session and hang for ever. The tests in `edges` tell each of those bugs.
 
 mod agent;
+mod attendant;
 mod auth;
 mod channel;
 mod conn;
@@ -11,6 +12,7 @@ mod dial;
 mod handler;
 mod host_key;
 mod known_hosts;
+mod lanes;
 mod link;
 mod shell;
 mod single;
@@ -29,13 +31,15 @@ mod edges;
 #[cfg(test)]
 mod rig;
 
+use super::control::LINGER;
 use super::local::ClientEnv;
 use super::{About, Ask, Backend, BackendError, ErrorKind, Family, Members, Reached, Shell, Start};
-use crate::config::{BackendSettings, SshSettings};
+use crate::config::{BackendSettings, OnLost, SshSettings};
 use crate::model::{BackendKind, Capabilities};
+use attendant::Habits;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use single::Connector;
+use single::{Connected, Connector};
 use std::sync::Arc;
 use std::time::Instant;
 use target::Target;
@@ -50,8 +54,13 @@ impl Ssh {
     /// Makes the backend that the settings describe. Does not connect. `client_env` tells where the ssh agent's
     /// socket is.
     pub fn new(settings: &BackendSettings, ssh: &SshSettings, client_env: ClientEnv) -> Self {
+        Self::with_linger(settings, ssh, client_env, LINGER)
+    }
+
+    /// The same with another time until what runs there in the foreground is ended after the link broke, in seconds.
+    fn with_linger(settings: &BackendSettings, ssh: &SshSettings, client_env: ClientEnv, linger: u32) -> Self {
         let target = Target::new(settings, ssh, client_env);
-        let connector = Connector::new(target.clone());
+        let connector = Connector::new(target.clone(), Habits::new(settings.on_lost == OnLost::Keep, linger));
         let about = About {
             name: settings.name.clone(),
             kind: BackendKind::Ssh,
@@ -71,7 +80,7 @@ impl Backend for Ssh {
     fn check(&self) -> BoxFuture<'_, Result<Reached, BackendError>> {
         async move {
             let started = Instant::now();
-            let (conn, fresh) = self.connector.conn().await?;
+            let (Connected { conn, .. }, fresh) = self.connector.conn().await?;
             let round_trip = if fresh { started.elapsed() } else { conn.check().await? };
             self.connector.heard(&conn);
             Ok(Reached { round_trip, fresh })
@@ -81,22 +90,31 @@ impl Backend for Ssh {
 
     fn start(&self, start: Start) -> BoxFuture<'_, Result<Shell, BackendError>> {
         async move {
-            let (conn, fresh) = self.connector.conn().await?;
-            match shell::start(&conn, &start, &self.about.address).await {
-                // The connection was dead and nobody had noticed: a shell without a script has run nothing, so it can be
-                // started on a new connection.
-                Err(e) if e.kind == ErrorKind::Lost && !fresh => {
-                    let (conn, _) = self.connector.conn().await?;
-                    shell::start(&conn, &start, &self.about.address).await
-                }
-                started => started,
+            let (mut on, fresh) = self.connector.conn().await?;
+            let mut started = shell::start(&on.lanes, &start, &self.about.address).await;
+            // The connection was dead and nobody had noticed: a shell without a script has run nothing, so it can be started
+            // on a new connection.
+            if !fresh && matches!(&started, Err(e) if e.kind == ErrorKind::Lost) {
+                (on, _) = self.connector.conn().await?;
+                started = shell::start(&on.lanes, &start, &self.about.address).await;
             }
+            let (shell, ended) = started?;
+            on.attendant.watch(shell.ready.pid, ended);
+            Ok(shell)
         }
         .boxed()
     }
 
-    fn family(&self, _family: Family, _ask: Ask) -> BoxFuture<'_, Result<Members, BackendError>> {
-        async move { Err(BackendError::new(ErrorKind::Internal, "no control shell yet")) }.boxed()
+    fn family(&self, family: Family, ask: Ask) -> BoxFuture<'_, Result<Members, BackendError>> {
+        async move {
+            let (on, _) = self.connector.conn().await?;
+            on.attendant.family(family, ask).await
+        }
+        .boxed()
+    }
+
+    fn pressed(&self) -> BoxFuture<'_, ()> {
+        self.connector.short.notified().boxed()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

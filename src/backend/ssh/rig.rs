@@ -103,6 +103,30 @@ impl Rig {
         None
     }
 
+    /// The shells that run in sessions of this sshd: processes named `bash` below it.
+    pub(super) fn shells(&self) -> Vec<u32> {
+        let mut parents = std::collections::HashMap::new();
+        for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
+            let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+            let Some((head, tail)) = stat.rsplit_once(") ") else { continue };
+            let Some((pid, name)) = head.split_once(" (") else { continue };
+            let parent = tail.split(' ').nth(1).and_then(|p| p.parse::<u32>().ok()).unwrap_or(0);
+            if let Ok(pid) = pid.parse::<u32>() {
+                parents.insert(pid, (parent, name.to_owned()));
+            }
+        }
+        let below = |mut pid: u32| {
+            while let Some((parent, _)) = parents.get(&pid) {
+                if *parent == self.sshd.id() {
+                    return true;
+                }
+                pid = *parent;
+            }
+            false
+        };
+        parents.iter().filter(|(pid, (_, name))| name == "bash" && below(**pid)).map(|(pid, _)| *pid).collect()
+    }
+
     /// A file of the rig.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
@@ -184,10 +208,9 @@ pub(super) fn start() -> Start {
     }
 }
 
-/// The bytes that make the bash reader run a command.
+/// The bytes that make the bash reader run a command: two sizes, no set-up, the command.
 pub(super) fn script(command: &str) -> Vec<u8> {
-    let run = r#"eval "$BASH_EXECUTION_STRING""#;
-    format!("0 {} {}\n{run}{command}", run.len(), command.len()).into_bytes()
+    format!("0 {}\n{command}", command.len()).into_bytes()
 }
 
 /// Runs a command in a shell: stdout, stderr, end.
@@ -210,6 +233,12 @@ pub(super) async fn pid_gone(pid: u32) {
     while std::fs::read_to_string(&stat).is_ok_and(|s| !s.contains(") Z ")) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// Kills a process that the test started.
+pub(super) fn kill(pid: u32) {
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(pid).expect("a pid"));
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("kill what the test started");
 }
 
 /// A proxy in front of a port.

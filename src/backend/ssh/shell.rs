@@ -4,24 +4,28 @@
 //! its start files is killed where the server does that.
 
 use super::channel::Channel;
-use super::conn::Conn;
+use super::lanes::Lanes;
 use crate::backend::ready::{self, NotReady};
 use crate::backend::{BackendError, Environment, ErrorKind, Ready, Shell, ShellChoice, Start};
 use crate::shell::start::{Pick, far_line};
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use std::io::Cursor;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 
+/// Resolves when the shell has ended or was let go of.
+pub(super) type Ended = BoxFuture<'static, ()>;
+
 /// The longest command line: beyond twice this a server drops the whole connection.
 const LONGEST_LINE: usize = 96 << 10;
 
 /// Starts a shell. Cancel safe: one that comes up for nobody ends.
-pub(super) async fn start(conn: &Arc<Conn>, start: &Start, address: &str) -> Result<Shell, BackendError> {
+pub(super) async fn start(lanes: &Arc<Lanes>, start: &Start, address: &str) -> Result<(Shell, Ended), BackendError> {
     let by = Instant::now() + start.timeout;
     let line = line(start)?;
-    let channel = conn.exec(&line, by).await?;
+    let channel = lanes.exec(&line, by).await?;
     ready(channel, &start.nonce, by.saturating_duration_since(Instant::now()), address).await
 }
 
@@ -40,7 +44,7 @@ pub(super) fn line(start: &Start) -> Result<String, BackendError> {
 }
 
 /// Waits until the shell on the channel is ready.
-pub(super) async fn ready(mut channel: Channel, nonce: &str, limit: Duration, address: &str) -> Result<Shell, BackendError> {
+pub(super) async fn ready(mut channel: Channel, nonce: &str, limit: Duration, address: &str) -> Result<(Shell, Ended), BackendError> {
     let mut exit = channel.exit(address.to_owned()).boxed();
     let came = match ready::wait(nonce, limit, &mut channel.stdout, &mut channel.stderr, &mut exit).await {
         Ok(came) => came,
@@ -51,15 +55,17 @@ pub(super) async fn ready(mut channel: Channel, nonce: &str, limit: Duration, ad
             return Err(why.into_error(address));
         }
     };
+    let ended = channel.ended().boxed();
     let (stdin, stdout, stderr) = channel.into_streams();
     let ready =
         Ready { pid: came.line.pid, boot_id: came.line.boot_id, kind: came.line.kind, version: came.line.version, start_time: None };
-    Ok(Shell {
+    let shell = Shell {
         ready,
         noise: came.noise,
         stdin: Box::new(stdin),
         stdout: Box::new(stdout),
         stderr: if came.early.is_empty() { Box::new(stderr) } else { Box::new(Cursor::new(came.early).chain(stderr)) },
         exit,
-    })
+    };
+    Ok((shell, ended))
 }

@@ -3,28 +3,44 @@
 //! Invariant: at most one attempt is under way, whoever asks shares it, and the watched link changes the moment a connection
 //! comes or goes.
 
+use super::attendant::{Attendant, Habits};
 use super::conn::{self, Conn};
+use super::lanes::Lanes;
 use super::link::LinkState;
 use super::target::Target;
 use crate::backend::{BackendError, ErrorKind, Link};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-type Connecting = Shared<BoxFuture<'static, Result<Arc<Conn>, BackendError>>>;
+type Connecting = Shared<BoxFuture<'static, Result<Connected, BackendError>>>;
+
+/// A connection and who looks after what runs on it.
+#[derive(Clone)]
+pub(super) struct Connected {
+    /// The connection.
+    pub(super) conn: Arc<Conn>,
+    /// Where commands are started.
+    pub(super) lanes: Arc<Lanes>,
+    /// Looks after the processes.
+    pub(super) attendant: Arc<Attendant>,
+}
 
 /// The connection of one backend.
 pub(super) struct Connector {
     target: Target,
+    habits: Arc<Habits>,
+    /// Told when somebody waits for room for a command.
+    pub(super) short: Arc<Notify>,
     link: watch::Sender<Link>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    conn: Option<Arc<Conn>>,
+    conn: Option<Connected>,
     /// The attempt under way, and what gives it up when dropped.
     attempt: Option<(u64, Connecting, DropGuard)>,
     attempts: u64,
@@ -32,8 +48,14 @@ struct State {
 
 impl Connector {
     /// Makes one that is not connected.
-    pub(super) fn new(target: Target) -> Arc<Self> {
-        Arc::new(Self { target, link: watch::Sender::new(Link::default()), state: Mutex::default() })
+    pub(super) fn new(target: Target, habits: Habits) -> Arc<Self> {
+        Arc::new(Self {
+            target,
+            habits: Arc::new(habits),
+            short: Arc::default(),
+            link: watch::Sender::new(Link::default()),
+            state: Mutex::default(),
+        })
     }
 
     /// Watches the link.
@@ -46,11 +68,11 @@ impl Connector {
     }
 
     /// Gives the connection, made if need be, and whether it was made now. Cancel safe: the attempt goes on.
-    pub(super) async fn conn(self: &Arc<Self>) -> Result<(Arc<Conn>, bool), BackendError> {
+    pub(super) async fn conn(self: &Arc<Self>) -> Result<(Connected, bool), BackendError> {
         let connecting = {
             let mut state = self.lock();
             match (&state.conn, &state.attempt) {
-                (Some(conn), _) if !conn.link.closed.is_cancelled() => return Ok((conn.clone(), false)),
+                (Some(conn), _) if !conn.conn.link.closed.is_cancelled() => return Ok((conn.clone(), false)),
                 (_, Some((_, connecting, _))) => connecting.clone(),
                 _ => self.attempt(&mut state),
             }
@@ -72,7 +94,7 @@ impl Connector {
             };
             match me.upgrade() {
                 Some(me) => me.done(number, made),
-                None => made,
+                None => Err(BackendError::new(ErrorKind::Lost, format!("connecting to {} was given up", target.place()))),
             }
         });
         let connecting = async move {
@@ -84,15 +106,18 @@ impl Connector {
     }
 
     /// Takes over the result of an attempt, unless it was given up meanwhile.
-    fn done(self: &Arc<Self>, number: u64, made: Result<Arc<Conn>, BackendError>) -> Result<Arc<Conn>, BackendError> {
+    fn done(self: &Arc<Self>, number: u64, made: Result<Arc<Conn>, BackendError>) -> Result<Connected, BackendError> {
         let mut state = self.lock();
         if state.attempt.as_ref().is_none_or(|(n, ..)| *n != number) {
             return Err(BackendError::new(ErrorKind::Lost, format!("connecting to {} was given up", self.target.place())));
         }
         state.attempt = None;
-        match &made {
+        match made {
             Ok(conn) => {
-                state.conn = Some(conn.clone());
+                let attendant = Attendant::new(conn.clone(), self.target.clone(), self.habits.clone());
+                let lanes = Lanes::new(conn.clone(), self.target.clone(), self.short.clone());
+                let connected = Connected { conn: conn.clone(), lanes, attendant };
+                state.conn = Some(connected.clone());
                 self.link.send_modify(|link| {
                     link.up = true;
                     link.epoch += 1;
@@ -101,10 +126,13 @@ impl Connector {
                 });
                 let (link, me) = (conn.link.clone(), Arc::downgrade(self));
                 tokio::spawn(watch_over(link, me));
+                Ok(connected)
             }
-            Err(e) => self.link.send_modify(|link| link.lost = Some(e.clone())),
+            Err(e) => {
+                self.link.send_modify(|link| link.lost = Some(e.clone()));
+                Err(e)
+            }
         }
-        made
     }
 
     /// Notes when the connection was last heard.
@@ -122,7 +150,7 @@ impl Connector {
     fn lost(&self, gone: &Arc<LinkState>) {
         let mut state = self.lock();
         // One that was closed on purpose, or replaced, says nothing about the link.
-        if state.conn.as_ref().is_some_and(|conn| Arc::ptr_eq(&conn.link, gone)) {
+        if state.conn.as_ref().is_some_and(|c| Arc::ptr_eq(&c.conn.link, gone)) {
             let conn = state.conn.take();
             self.link.send_modify(|link| {
                 link.up = false;
@@ -130,7 +158,9 @@ impl Connector {
                 link.lost = gone.lost();
             });
             drop(state);
-            drop(conn);
+            if let Some(Connected { lanes, .. }) = conn {
+                lanes.close();
+            }
         }
     }
 
@@ -141,8 +171,9 @@ impl Connector {
             (state.conn.take(), state.attempt.take())
         };
         drop(attempt);
-        let Some(conn) = conn else { return };
+        let Some(Connected { conn, lanes, .. }) = conn else { return };
         let silent = conn.shut();
+        lanes.close();
         self.link.send_modify(|link| {
             link.up = false;
             link.last_heard = conn.link.heard.last();

@@ -97,11 +97,11 @@ fn next(spool: &Spool, spill: &Spill) -> Step {
             return Step::Done;
         }
     }
-    if inner.back.len > 0 && inner.lost.is_none() {
+    if inner.back.len > 0 && !inner.is_lossy() {
         if waiting >= IN_FILE {
             let rest = inner.back.len as u64;
             while inner.back.pop_piece().is_some() {}
-            inner.lost = Some((rest, "more than 1 GiB waited for its reader".to_owned()));
+            inner.lose(rest, "more than 1 GiB waited for its reader".to_owned());
             return Step::Wait;
         }
         let mut out = Vec::new();
@@ -119,60 +119,70 @@ pub(super) async fn mover(spool: Arc<Spool>, spill: Arc<Spill>) {
         match next(&spool, &spill) {
             Step::Done => return,
             Step::Wait => spool.moved.notified().await,
-            Step::Out(pieces) => {
-                let span = spill.span();
-                let total: usize = pieces.iter().map(Vec::len).sum();
-                let done = tokio::task::spawn_blocking(move || {
-                    let file = match span.file {
-                        Some(file) => file,
-                        None => Arc::new(unlinked()?),
-                    };
-                    let mut at = span.written;
-                    for piece in &pieces {
-                        file.write_all_at(piece, at)?;
-                        at += piece.len() as u64;
-                    }
-                    Ok::<_, io::Error>((file, at))
-                })
-                .await
-                .unwrap_or_else(|e| Err(io::Error::other(e)));
-                match done {
-                    Ok((file, at)) => spill.set(|s| (s.file, s.written) = (Some(file), at)),
-                    Err(e) => {
-                        let mut inner = spool.lock();
-                        let more = inner.lost.take().map_or(0, |(n, _)| n) + inner.back.len as u64;
-                        while inner.back.pop_piece().is_some() {}
-                        inner.lost = Some((more + total as u64, format!("the disk here refused them: {e}")));
-                    }
-                }
-            }
-            Step::In => {
-                let span = spill.span();
-                let got = tokio::task::spawn_blocking(move || {
-                    let file = span.file.ok_or_else(|| io::Error::other("no file"))?;
-                    let n = (span.written - span.read).min(READ as u64);
-                    let mut piece = vec![0; usize::try_from(n).unwrap_or(READ)];
-                    file.read_exact_at(&mut piece, span.read)?;
-                    give_back(&file, span.read, n);
-                    Ok::<_, io::Error>(piece)
-                })
-                .await
-                .unwrap_or_else(|e| Err(io::Error::other(e)));
-                let mut inner = spool.lock();
-                match got {
-                    Ok(piece) => {
-                        spill.set(|s| s.read += piece.len() as u64);
-                        inner.front.push_piece(piece);
-                        inner.wake();
-                    }
-                    Err(e) => {
-                        let span = spill.span();
-                        let more = inner.lost.take().map_or(0, |(n, _)| n) + (span.written - span.read);
-                        spill.set(|s| s.read = s.written);
-                        inner.lost = Some((more, format!("the disk here did not give them back: {e}")));
-                    }
-                }
-            }
+            Step::Out(pieces) => out(&spool, &spill, pieces).await,
+            Step::In => back(&spool, &spill).await,
         }
     }
+}
+
+/// Writes pieces behind what is in the file.
+async fn out(spool: &Spool, spill: &Spill, pieces: Vec<Vec<u8>>) {
+    let span = spill.span();
+    let total: u64 = pieces.iter().map(|p| p.len() as u64).sum();
+    let done = blocking(move || {
+        let file = match span.file {
+            Some(file) => file,
+            None => Arc::new(unlinked()?),
+        };
+        let mut at = span.written;
+        for piece in &pieces {
+            file.write_all_at(piece, at)?;
+            at += piece.len() as u64;
+        }
+        Ok((file, at))
+    })
+    .await;
+    match done {
+        Ok((file, at)) => spill.set(|s| (s.file, s.written) = (Some(file), at)),
+        Err(e) => {
+            let mut inner = spool.lock();
+            let more = total + inner.back.len as u64;
+            while inner.back.pop_piece().is_some() {}
+            inner.lose(more, format!("the disk here refused them: {e}"));
+        }
+    }
+}
+
+/// Reads the oldest bytes back.
+async fn back(spool: &Spool, spill: &Spill) {
+    let span = spill.span();
+    let waiting = span.written - span.read;
+    let got = blocking(move || {
+        let file = span.file.ok_or_else(|| io::Error::other("no file"))?;
+        let n = waiting.min(READ as u64);
+        let mut piece = vec![0; usize::try_from(n).unwrap_or(READ)];
+        file.read_exact_at(&mut piece, span.read)?;
+        give_back(&file, span.read, n);
+        Ok(piece)
+    })
+    .await;
+    let mut inner = spool.lock();
+    match got {
+        Ok(piece) => {
+            spill.set(|s| s.read += piece.len() as u64);
+            inner.front.push_piece(piece);
+            inner.wake();
+        }
+        Err(e) => {
+            spill.set(|s| s.read = s.written);
+            // What came later would stand in the wrong place.
+            let more = waiting + inner.back.len as u64;
+            while inner.back.pop_piece().is_some() {}
+            inner.lose(more, format!("the disk here did not give them back: {e}"));
+        }
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| Err(io::Error::other(e)))
 }

@@ -103,7 +103,7 @@ pub(super) struct Inner {
     /// No more bytes will come.
     ended: bool,
     /// Bytes that could not be kept, with the reason.
-    pub(super) lost: Option<(u64, String)>,
+    lost: Option<(u64, String)>,
     pub(super) reader_gone: bool,
     /// All bytes that the reader has taken.
     consumed: u64,
@@ -111,6 +111,16 @@ pub(super) struct Inner {
 }
 
 impl Inner {
+    /// Counts bytes that could not be kept; the first reason stays.
+    pub(super) fn lose(&mut self, bytes: u64, why: String) {
+        self.lost.get_or_insert((0, why)).0 += bytes;
+    }
+
+    /// Whether bytes were lost; then nothing more is kept.
+    pub(super) fn is_lossy(&self) -> bool {
+        self.lost.is_some()
+    }
+
     /// Wakes the reader.
     pub(super) fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
@@ -165,8 +175,8 @@ impl Spool {
             _ if inner.spill.is_some() || inner.front.len > IN_MEMORY / 2 => Some(PATIENCE),
             _ => None,
         };
-        if let Some((lost, _)) = &mut inner.lost {
-            *lost += data.len() as u64;
+        if inner.lost.is_some() {
+            inner.lose(data.len() as u64, String::new());
         } else if inner.spill.is_none() && inner.front.len + data.len() <= IN_MEMORY {
             inner.front.push(data);
             inner.wake();
@@ -182,7 +192,7 @@ impl Spool {
                 self.moved.notify_one();
             }
         } else {
-            inner.lost = Some((data.len() as u64, "the disk here did not keep up".to_owned()));
+            inner.lose(data.len() as u64, "the disk here did not keep up".to_owned());
         }
         patience
     }
@@ -275,5 +285,75 @@ impl Drop for SpoolReader {
         drop(inner);
         self.spool.moved.notify_one();
         self.spool.taken.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt;
+
+    const PACKET: usize = 32 << 10;
+
+    /// Packets that tell their number.
+    fn packet(n: usize) -> Vec<u8> {
+        (0..PACKET / 8).flat_map(|_| (n as u64).to_be_bytes()).collect()
+    }
+
+    #[tokio::test]
+    async fn order_is_kept_through_memory_and_file() {
+        let spool = Spool::new(&tokio::runtime::Handle::current());
+        let mut reader = SpoolReader::new(spool.clone());
+        let (mut written, mut read) = (0, 0);
+        let mut got = vec![0; PACKET];
+        // Behind by 20 MB, then caught up, again and again.
+        for round in 0..3 {
+            for _ in 0..640 {
+                spool.push(&packet(written));
+                written += 1;
+                tokio::task::yield_now().await;
+            }
+            let until = if round == 2 { written } else { written - 20 };
+            while read < until {
+                reader.read_exact(&mut got).await.expect("there");
+                assert!(got == packet(read), "packet {read}");
+                read += 1;
+            }
+        }
+        spool.end();
+        assert_eq!(reader.read(&mut got).await.expect("the end"), 0);
+        assert!(spool.lock().spill.is_none(), "the file is gone");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_kept_is_counted_and_told_in_its_place() {
+        let spool = Spool::new(&tokio::runtime::Handle::current());
+        let mut reader = SpoolReader::new(spool.clone());
+        // Nothing is moved to the file meanwhile: this test holds the only thread.
+        let fits = (IN_MEMORY + ON_THE_WAY) / PACKET;
+        for n in 0..fits + 10 {
+            spool.push(&packet(n));
+        }
+        spool.end();
+        let mut got = Vec::new();
+        let e = reader.read_to_end(&mut got).await.expect_err("not whole");
+        assert!(e.to_string().starts_with(&format!("{} bytes of output were not kept", 10 * PACKET)), "{e}");
+        assert_eq!(got.len(), fits * PACKET);
+        assert!(got[got.len() - PACKET..] == packet(fits - 1));
+        assert_eq!(reader.read(&mut [0; 8]).await.expect("the end"), 0);
+    }
+
+    #[tokio::test]
+    async fn nobody_is_waited_for_who_is_not_behind_or_gone() {
+        let spool = Spool::new(&tokio::runtime::Handle::current());
+        let reader = SpoolReader::new(spool.clone());
+        assert!(spool.push(&[0; 1000]).is_none());
+        let patience = (0..200).find_map(|n| spool.push(&packet(n))).expect("it is behind at some time");
+        assert_eq!(patience, PATIENCE);
+        drop(reader);
+        // Returns at once although the patience is long.
+        spool.pace(PACKET, Duration::from_secs(3600)).await;
+        assert!(spool.push(&packet(0)).is_none());
+        assert_eq!(spool.lock().front.len, 0);
     }
 }

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -65,12 +65,12 @@ pub(super) struct KillableStream<S> {
     read_cut: Pin<Box<WaitForCancellationFutureOwned>>,
     write_cut: Pin<Box<WaitForCancellationFutureOwned>>,
     cut: CancellationToken,
-    heard: std::sync::Arc<Heard>,
+    heard: Arc<Heard>,
 }
 
 impl<S> KillableStream<S> {
     /// Wraps a stream.
-    pub(super) fn new(inner: S, cut: CancellationToken, heard: std::sync::Arc<Heard>) -> Self {
+    pub(super) fn new(inner: S, cut: CancellationToken, heard: Arc<Heard>) -> Self {
         // The origin must lie before the first byte.
         origin();
         Self { inner, read_cut: Box::pin(cut.clone().cancelled_owned()), write_cut: Box::pin(cut.clone().cancelled_owned()), cut, heard }
@@ -131,5 +131,35 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for KillableStream<S> {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.guarded(cx, |inner, cx| inner.poll_shutdown(cx))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    #[tokio::test]
+    async fn a_cut_stream_fails_whatever_it_waits_for() {
+        let (near, mut far) = tokio::io::duplex(64);
+        let (cut, heard) = (CancellationToken::new(), Arc::new(Heard::default()));
+        let (mut read, mut write) = tokio::io::split(KillableStream::new(near, cut.clone(), heard.clone()));
+        assert!(heard.last().is_none());
+        far.write_all(b"SSH-2.0-x\r\n").await.expect("room");
+        read.read_exact(&mut [0; 11]).await.expect("there");
+        assert!(heard.last().is_some_and(|at| at <= Instant::now()));
+        assert_eq!(heard.opening(), b"SSH-2.0-x\r\n");
+        let reading = tokio::spawn(async move { read.read(&mut [0; 16]).await });
+        let writing = tokio::spawn(async move {
+            loop {
+                if let Err(e) = write.write_all(&[0; 64]).await {
+                    return e;
+                }
+            }
+        });
+        tokio::task::yield_now().await;
+        cut.cancel();
+        assert_eq!(reading.await.expect("no panic").expect_err("cut").kind(), io::ErrorKind::ConnectionAborted);
+        assert_eq!(writing.await.expect("no panic").kind(), io::ErrorKind::ConnectionAborted);
     }
 }

@@ -78,7 +78,7 @@ pub(crate) struct ExecArgs {
     pub(crate) json: Option<Json>,
 
     /// Put at most this many bytes of output into the JSON result [default: 50000]
-    #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
+    #[arg(long, value_name = "BYTES", requires = "json", allow_negative_numbers = true)]
     pub(crate) max_output: Option<u64>,
 
     /// Say which agent is calling [default: $QD_CLIENT, else $AI_AGENT]

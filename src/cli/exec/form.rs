@@ -124,18 +124,25 @@ impl Events {
         Ok(lines)
     }
 
+    /// Gives what is held: text up to the first byte that is none, and the rest as base64.
     fn flush(&mut self) -> Result<String, Failure> {
         let bytes = std::mem::take(&mut self.held);
-        if bytes.is_empty() {
-            return Ok(String::new());
+        let valid = std::str::from_utf8(&bytes).map_or_else(|e| e.valid_up_to(), str::len);
+        let (text, rest) = bytes.split_at(valid);
+        let mut lines = String::new();
+        if !text.is_empty() {
+            lines += &self.line("text", &String::from_utf8_lossy(text))?;
+            self.offset += text.len() as u64;
         }
-        let mut event = json!({"event": "output", "offset": self.offset, "stream": self.stream});
-        self.offset += bytes.len() as u64;
-        match String::from_utf8(bytes) {
-            Ok(text) => event["text"] = text.into(),
-            Err(e) => event["base64"] = STANDARD.encode(e.as_bytes()).into(),
+        if !rest.is_empty() {
+            lines += &self.line("base64", &STANDARD.encode(rest))?;
+            self.offset += rest.len() as u64;
         }
-        json_text(&event, false)
+        Ok(lines)
+    }
+
+    fn line(&self, form: &str, value: &str) -> Result<String, Failure> {
+        json_text(&json!({"event": "output", "offset": self.offset, "stream": self.stream, form: value}), false)
     }
 }
 
@@ -184,6 +191,18 @@ mod tests {
                 r#"{"base64":"/wA=","event":"output","offset":0,"stream":"err"}"#,
                 r#"{"base64":"5pc=","event":"output","offset":2,"stream":"out"}"#,
                 r#"{"event":"output","offset":4,"stream":"err","text":"x"}"#
+            ]
+        );
+    }
+
+    #[test]
+    fn text_before_other_bytes_stays_text() {
+        let have = events(&[(5, Stream::Out, b"ok\n\xffx\n")]);
+        assert_eq!(
+            have,
+            [
+                r#"{"event":"output","offset":5,"stream":"out","text":"ok\n"}"#,
+                r#"{"base64":"/3gK","event":"output","offset":8,"stream":"out"}"#
             ]
         );
     }

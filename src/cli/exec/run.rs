@@ -105,7 +105,9 @@ impl<'a> Run<'a> {
                 }
                 () = at(told_at), if told_at.is_some() => {
                     told_at = None;
-                    self.screen.insist("the command is being ended; interrupt again to leave at once");
+                    if self.screen.stderr_terminal {
+                        self.screen.insist("the command is being ended; interrupt again to leave at once");
+                    }
                 }
                 item = self.items.next(), if self.pending.is_none() => {
                     if let Some(result) = self.item(item, form)? {

@@ -207,3 +207,79 @@ async fn readers_follow_a_flood_without_a_gap() {
     log.finish();
     assert_eq!(reader.await.unwrap(), at);
 }
+
+/// What a random test does.
+#[derive(Clone, Debug)]
+enum Step {
+    Append(usize, bool),
+    Read(u64, u64),
+    Tail(u64),
+    Flush,
+}
+
+fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
+    use proptest::prelude::*;
+    let step = prop_oneof![
+        4 => (1_usize..300_000, any::<bool>()).prop_map(|(len, err)| Step::Append(len, err)),
+        4 => (0_u64..2_000_000, 1_u64..400_000).prop_map(|(from, max)| Step::Read(from, max)),
+        1 => (1_u64..400_000).prop_map(Step::Tail),
+        1 => Just(Step::Flush),
+    ];
+    proptest::collection::vec(step, 1..40)
+}
+
+/// Checks a chunk against everything that was appended; with a cap some of it may be skipped, but never without a count.
+fn check(chunk: &Chunk, bytes: &[u8], streams: &[Stream], from: u64, capped: bool) {
+    let from = from.min(bytes.len() as u64);
+    assert_eq!((chunk.total, chunk.offset), (bytes.len() as u64, from + chunk.skipped));
+    assert!(capped || chunk.skipped == 0);
+    let mut at = usize::try_from(chunk.offset).unwrap();
+    assert!(chunk.bytes == bytes[at..at + chunk.bytes.len()], "wrong bytes from {at}");
+    let end = at + chunk.bytes.len();
+    for run in &chunk.runs {
+        let len = usize::try_from(run.len).unwrap();
+        assert!(streams[at..at + len].iter().all(|s| *s == run.stream), "wrong stream from {at}");
+        at += len;
+    }
+    assert_eq!(at, end);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 24, ..Default::default() })]
+
+    #[test]
+    fn any_mix_of_writes_and_reads_is_exact(steps in steps(), cap in proptest::prop_oneof![proptest::prelude::Just(1_u64 << 30), 1_u64..600_000]) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (log, _dir) = log(cap);
+            let capped = cap < 1 << 30;
+            let (mut all, mut streams) = (Vec::new(), Vec::new());
+            for step in steps {
+                match step {
+                    Step::Append(len, err) => {
+                        let stream = if err { Stream::Err } else { Stream::Out };
+                        let piece = pattern(all.len() as u64, len);
+                        log.append(stream, &piece).await;
+                        all.extend_from_slice(&piece);
+                        streams.resize(all.len(), stream);
+                    }
+                    Step::Read(from, max) => check(&log.read(LogStart::Offset(from), max).await.unwrap(), &all, &streams, from, capped),
+                    Step::Tail(bytes) => {
+                        let chunk = log.read(LogStart::TailBytes(bytes), bytes).await.unwrap();
+                        check(&chunk, &all, &streams, (all.len() as u64).saturating_sub(bytes), capped);
+                    }
+                    Step::Flush => log.flush().await,
+                }
+            }
+            log.finish();
+            log.flush().await;
+            let mut offset = 0;
+            while offset < all.len() as u64 {
+                let chunk = log.read(LogStart::Offset(offset), 1 << 20).await.unwrap();
+                check(&chunk, &all, &streams, offset, capped);
+                assert!(!chunk.bytes.is_empty(), "nothing at {offset}");
+                offset = chunk.offset + chunk.bytes.len() as u64;
+            }
+        });
+    }
+}

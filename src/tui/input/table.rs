@@ -147,6 +147,7 @@ const NL: &[Context] = &[Context::Nav, Context::List];
 const NSL: &[Context] = &[Context::Nav, Context::Scroll, Context::List];
 const NS: &[Context] = &[Context::Nav, Context::Scroll];
 const S: &[Context] = &[Context::Scroll];
+const ANYWHERE: &[Context] = &[Context::Input, Context::Nav, Context::Scroll, Context::List];
 const LI: &[Context] = &[Context::List];
 
 /// The table.
@@ -201,7 +202,7 @@ pub(in crate::tui) const DEFS: &[Def] = &[
     def(Action::DeleteToStart, "delete-to-start", I, &["ctrl-u"], "delete to the start", "EDIT"),
     def(Action::DeleteToEnd, "delete-to-end", I, &["ctrl-k"], "delete to the end", "EDIT"),
     def(Action::Yank, "yank", I, &["ctrl-y"], "insert what was deleted", "EDIT"),
-    def(Action::Redraw, "redraw", I, &["ctrl-l"], "draw the screen anew", "EDIT"),
+    def(Action::Redraw, "redraw", ANYWHERE, &["ctrl-l"], "draw the screen anew", "EDIT"),
     def(Action::PageUp, "input-page-up", I, &["pageup"], "a page back", "EDIT"),
     def(Action::PageDown, "input-page-down", I, &["pagedown"], "a page on", "EDIT"),
     def(Action::Down, "down", NSL, &["j", "down"], "down", "MOVE"),

@@ -228,10 +228,10 @@ impl Grid {
             return;
         }
         self.live.push_back(Row::default());
-        if self.live.len() > LIVE {
-            if let Some(row) = self.live.pop_front() {
-                self.fix(row.fixed());
-            }
+        if self.live.len() > LIVE
+            && let Some(row) = self.live.pop_front()
+        {
+            self.fix(row.fixed());
         }
         self.y = self.live.len() - 1;
     }

@@ -1,3 +1,5 @@
+//! The screen of a block against tables of bytes, and its bounds.
+
 use super::*;
 
 fn shown(bytes: &[u8]) -> Vec<String> {

@@ -40,6 +40,17 @@ pub(in crate::tui) enum Msg {
     Failed { backend: Option<String>, text: String },
 }
 
+/// How soon a message must be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::tui) enum Urgency {
+    /// With the next frame.
+    Now,
+    /// Within some seconds, or with a frame that comes anyhow.
+    Later,
+    /// It changes nothing on screen.
+    Never,
+}
+
 /// A command that was not run.
 #[derive(Debug, Clone)]
 pub(in crate::tui) struct Refused {
@@ -91,6 +102,29 @@ impl State {
             Msg::Ended { ticket, process, result } => self.take_end(ticket, process, result),
             Msg::Completed { ticket, words } => self.take_words(ticket, words),
             Msg::Failed { backend, text } => self.say(Level::Notice, backend.as_deref(), crate::tui::text::clean(&text)),
+        }
+    }
+
+    /// Says how soon a message must be seen, before it is taken.
+    pub(in crate::tui) fn urgency(&self, msg: &Msg) -> Urgency {
+        match msg {
+            Msg::Event(Event::Output { process, .. }) => {
+                let shown = self.drawn.panes.iter().any(|p| p.blocks.iter().any(|(id, _)| id == process));
+                if shown { Urgency::Now } else { Urgency::Later }
+            }
+            Msg::Event(Event::Backend { backend }) => {
+                let Some(known) = self.backends.iter().find(|b| b.name == backend.name) else { return Urgency::Now };
+                // Every check brings another round trip; that alone is worth no frame of its own.
+                let mut same = known.clone();
+                same.health.round_trip_us = backend.health.round_trip_us;
+                same.health.last_heard = backend.health.last_heard;
+                match (same == **backend, known.health.round_trip_us == backend.health.round_trip_us) {
+                    (false, _) => Urgency::Now,
+                    (true, false) => Urgency::Later,
+                    (true, true) => Urgency::Never,
+                }
+            }
+            _ => Urgency::Now,
         }
     }
 
@@ -148,10 +182,10 @@ impl State {
                 self.messages.push_back(super::Message { at: notice.at, level: notice.level, backend: notice.backend, text, times: 1 });
             }
         }
-        if let Some(Overlay::Sessions { backend, .. }) = &self.overlay {
-            if self.backend_index(backend).is_none() {
-                self.overlay = None;
-            }
+        if let Some(Overlay::Sessions { backend, .. }) = &self.overlay
+            && self.backend_index(backend).is_none()
+        {
+            self.overlay = None;
         }
     }
 
@@ -242,6 +276,9 @@ impl State {
 
     /// Puts every command into the pane of its backend, oldest first.
     fn order_blocks(&mut self) {
+        let backends = &self.backends;
+        // Commands of a backend that the config no longer has are shown nowhere.
+        self.blocks.retain(|_, b| b.is_live() || backends.iter().any(|known| known.name == b.info.backend));
         for pane in &mut self.panes {
             let mut rows: Vec<_> =
                 self.blocks.values().filter(|b| b.info.backend == pane.backend).map(|b| (b.info.started, b.info.id.clone())).collect();

@@ -9,6 +9,8 @@ use crate::tui::screen::Screen;
 pub(in crate::tui) const READ_MAX: u64 = 64 * 1024;
 /// Bytes of a new long output that are read from its beginning, before skipping to the present.
 const HEAD_MAX: u64 = 24 * 1024;
+/// Bytes before the end that are read after skipping: more than fits on any screen.
+const TAIL_BYTES: u64 = 32 * 1024;
 /// Output of an old command that is small enough to be read without opening it.
 const SMALL: u64 = 2 * 1024;
 
@@ -90,7 +92,8 @@ impl Block {
         if self.reading || self.stuck || self.refused || self.lost || self.total <= self.next {
             return None;
         }
-        if !open && !(self.info.state.is_ended() && self.total <= SMALL) {
+        let small = self.info.state.is_ended() && self.total <= SMALL;
+        if !open && !small {
             return None;
         }
         let left = self.total - self.next;
@@ -100,7 +103,7 @@ impl Block {
         if self.next == 0 {
             return Some((LogStart::Offset(0), HEAD_MAX));
         }
-        Some((LogStart::TailBytes(READ_MAX - 16 * 1024), READ_MAX))
+        Some((LogStart::TailBytes(TAIL_BYTES), READ_MAX))
     }
 
     /// Takes what a read gave.

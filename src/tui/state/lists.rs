@@ -65,6 +65,9 @@ impl State {
 }
 
 fn matches(filter: &str, fields: &[&str]) -> bool {
+    if filter.is_empty() {
+        return true;
+    }
     let all = fields.join(" ").to_lowercase();
     filter.to_lowercase().split_whitespace().all(|word| all.contains(word))
 }

@@ -238,8 +238,8 @@ impl State {
         let name = super::text::clean(&backend.name);
         match health.state {
             HealthState::Reconnecting => Some(match health.next_try {
-                Some(at) => format!("{name} is reconnecting: next try in {}s", (at - self.now + 999).max(0) / 1000),
-                None => format!("{name} is reconnecting"),
+                Some(at) if at > self.now => format!("{name} is reconnecting: next try in {}s", (at - self.now + 999) / 1000),
+                _ => format!("{name} is reconnecting: trying now"),
             }),
             HealthState::Down => Some(format!("{name} is down")),
             HealthState::Idle | HealthState::Connecting | HealthState::Up | HealthState::Degraded => None,
@@ -283,7 +283,8 @@ impl State {
             return;
         }
         self.last = self.panes.get(self.focus).map(|p| p.backend.clone());
-        if self.mood != Mood::Input {
+        // Scrolling belongs to the pane that was left; NAV goes along.
+        if self.mood == Mood::Scroll {
             self.mood = Mood::Input;
         }
         self.focus = pane;

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 const ENTER: &str = "\x1b[?1049h\x1b[?2004h\x1b[?25l\x1b[0m\x1b[2J\x1b[H";
 /// Button motion and its extended coordinates.
 const MOUSE: &str = "\x1b[?1002h\x1b[?1006h";
+const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1003l\x1b[?1002l\x1b[?1000l";
 /// A synchronized update that was cut is ended first; all reporting off; style and cursor as they were.
 const RESTORE: &str = "\x1b[?2026l\x1b[?1006l\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?25h\x1b[?1049l";
 /// How long a terminal that does not read may hold up the restoring.
@@ -69,12 +70,11 @@ impl Guard {
         }
     }
 
-    /// Takes the terminal: raw mode, alternate screen.
+    /// Takes the terminal: raw mode, alternate screen. Taken already, it is taken anew: whoever had it in between may have
+    /// changed it.
     pub(in crate::tui) fn enter(&self) -> io::Result<()> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.taken.swap(true, Ordering::SeqCst) {
-            return Ok(());
-        }
+        self.taken.store(true, Ordering::SeqCst);
         let mut raw = self.saved.clone();
         raw.make_raw();
         without_ttou(|| tcsetattr(&self.tty, OptionalActions::Now, &raw))?;
@@ -91,10 +91,14 @@ impl Guard {
         if !self.taken.swap(false, Ordering::SeqCst) {
             return;
         }
-        self.write_patiently(RESTORE).ok();
+        if self.mouse {
+            // Reports that are on their way must not reach the shell as typed text.
+            self.write_patiently(MOUSE_OFF).ok();
+            tcflush(&self.tty, QueueSelector::IFlush).ok();
+        }
+        // The modes first: what is typed as soon as the shell's screen is seen is typed to the shell.
         without_ttou(|| tcsetattr(&self.tty, OptionalActions::Now, &self.saved)).ok();
-        // What was typed or reported meanwhile must not reach the shell.
-        tcflush(&self.tty, QueueSelector::IFlush).ok();
+        self.write_patiently(RESTORE).ok();
     }
 
     /// Writes what the terminal takes now, unless it was given back.
@@ -156,10 +160,10 @@ mod tests {
         (File::from(pty.master), File::from(pty.slave))
     }
 
-    fn read(far: &mut File) -> String {
-        let mut buf = [0u8; 4096];
-        let n = far.read(&mut buf).unwrap();
-        String::from_utf8_lossy(&buf[..n]).into_owned()
+    fn read(far: &mut File, want: &str) -> String {
+        let mut buf = vec![0; want.len()];
+        far.read_exact(&mut buf).unwrap();
+        String::from_utf8_lossy(&buf).into_owned()
     }
 
     #[test]
@@ -170,22 +174,24 @@ mod tests {
         let guard = Guard::new(near, true).unwrap();
         guard.enter().unwrap();
         guard.enter().unwrap();
-        assert_eq!(read(&mut far), format!("{ENTER}{MOUSE}"));
+        let entered = format!("{ENTER}{MOUSE}");
+        assert_eq!(read(&mut far, &entered.repeat(2)), entered.repeat(2));
         let raw = tcgetattr(&probe).unwrap();
         assert!(!raw.local_modes.contains(rustix::termios::LocalModes::ICANON));
         guard.restore();
         guard.restore();
         assert_eq!(guard.write(b"late").unwrap(), 4, "what comes late is dropped");
-        assert_eq!(read(&mut far), RESTORE);
+        let left = format!("{MOUSE_OFF}{RESTORE}");
+        assert_eq!(read(&mut far, &left), left);
         let after = tcgetattr(&probe).unwrap();
         assert_eq!(
             (after.local_modes, after.input_modes, after.output_modes),
             (before.local_modes, before.input_modes, before.output_modes)
         );
         guard.enter().unwrap();
-        assert!(read(&mut far).starts_with(ENTER));
+        assert_eq!(read(&mut far, &entered), entered);
         drop(guard);
-        assert_eq!(read(&mut far), RESTORE);
+        assert_eq!(read(&mut far, &left), left);
     }
 
     #[test]
@@ -202,5 +208,43 @@ mod tests {
         assert_eq!(s.mouse_protocol_mode(), vt100::MouseProtocolMode::None);
         assert_eq!(s.fgcolor(), vt100::Color::Default);
         assert!(s.contents().starts_with("$ qd"));
+    }
+
+    /// Set in the process that panics.
+    const CHILD: &str = "QD_TEST_PANIC_CHILD";
+
+    #[test]
+    fn a_panic_in_any_thread_restores_the_terminal_before_its_text() {
+        if std::env::var_os(CHILD).is_some() {
+            let tty = File::options().read(true).write(true).open("/dev/stdin").unwrap();
+            let guard = Guard::new(tty, false).unwrap();
+            guard.hook_panics();
+            guard.enter().unwrap();
+            std::thread::spawn(|| panic!("something broke")).join().unwrap_err();
+            assert!(guard.panicked.load(Ordering::SeqCst));
+            return;
+        }
+        // In a process of its own: the hook is for a whole process.
+        let (far, near) = pair();
+        let name = "tui::term::guard::tests::a_panic_in_any_thread_restores_the_terminal_before_its_text";
+        let end = || std::process::Stdio::from(near.try_clone().unwrap());
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", name, "--nocapture"]).env(CHILD, "1").env("RUST_BACKTRACE", "0");
+        let mut child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+        drop(command);
+        drop(near);
+        let mut all = Vec::new();
+        let mut far = far;
+        let mut buf = [0; 4096];
+        // The terminal ends with an error once the child has closed it.
+        while let Ok(n @ 1..) = far.read(&mut buf) {
+            all.extend_from_slice(&buf[..n]);
+        }
+        assert!(child.wait().unwrap().success());
+        let text = String::from_utf8_lossy(&all);
+        let (restored, said) = (text.find(RESTORE), text.find("something broke"));
+        assert!(restored.is_some() && restored < said, "{text:?}");
+        let after = text[restored.unwrap()..].split("something broke").nth(1).unwrap();
+        assert!(after.contains("\r\n"), "lines end as on a terminal that is not raw: {after:?}");
     }
 }

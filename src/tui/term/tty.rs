@@ -28,6 +28,12 @@ pub(in crate::tui) fn size(tty: &File) -> (u16, u16) {
     }
 }
 
+/// Watches a file that can be polled.
+#[expect(deprecated, reason = "the new form is unsafe for the sake of types that do not own their descriptor; a File does")]
+pub(in crate::tui) fn watched(file: File) -> io::Result<AsyncFd<File>> {
+    AsyncFd::new(file)
+}
+
 /// The reading side.
 pub(in crate::tui) struct Keys {
     tty: AsyncFd<File>,
@@ -36,7 +42,7 @@ pub(in crate::tui) struct Keys {
 
 impl Keys {
     pub(in crate::tui) fn new(tty: File) -> io::Result<Self> {
-        Ok(Self { tty: AsyncFd::new(tty)?, buf: Box::new([0; 4096]) })
+        Ok(Self { tty: watched(tty)?, buf: Box::new([0; 4096]) })
     }
 
     /// Waits for bytes. An error or an end means that the terminal is gone. Cancel safe.
@@ -64,7 +70,7 @@ pub(in crate::tui) struct Frames {
 impl Frames {
     /// Starts the writer on the current runtime; it ends when this is dropped.
     pub(in crate::tui) fn start(tty: File, guard: Arc<Guard>) -> io::Result<Self> {
-        let tty = AsyncFd::new(tty)?;
+        let tty = watched(tty)?;
         let (send, mut frames) = mpsc::channel::<Vec<u8>>(1);
         let (said, done) = mpsc::channel(1);
         tokio::spawn(async move {

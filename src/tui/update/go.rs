@@ -6,7 +6,7 @@ use crate::tui::effect::Effect;
 use crate::tui::input::key::{Code, Key};
 use crate::tui::input::table::Action;
 use crate::tui::layout::{self, Direction, Mode};
-use crate::tui::state::overlay::{Confirm, Overlay};
+use crate::tui::state::overlay::{Confirm, Moot, Overlay};
 use crate::tui::state::{Link, ListState, Mood, State, View};
 
 impl State {
@@ -35,7 +35,7 @@ impl State {
             Action::Help => self.show(View::Help),
             Action::ToNav => {
                 self.view = View::Panes;
-                self.to_nav();
+                self.enter_nav();
             }
             Action::OwnLog => {
                 let text = self.facts.log.as_ref().map_or_else(|| "there is no log file".to_owned(), |p| format!("log: {}", p.display()));
@@ -135,7 +135,7 @@ impl State {
     /// Moves the cursor over commands, from wherever the keyboard is.
     fn command_step(&mut self, by: isize) {
         if self.mood != Mood::Nav {
-            self.to_nav();
+            self.enter_nav();
             if by > 0 {
                 return;
             }
@@ -176,6 +176,7 @@ impl State {
             yes: yes.to_owned(),
             effects: vec![Effect::Leave],
             opened: self.mono,
+            moot: if detach { Moot::NoneRuns } else { Moot::Never },
         }));
         Vec::new()
     }

@@ -100,7 +100,17 @@ impl State {
         if self.overlay.is_some() || self.leader.is_some() {
             return Vec::new();
         }
+        // A question of one line takes the first line.
+        let first = text.lines().next().unwrap_or_default();
+        if self.list.typing {
+            self.list.filter.push_str(first);
+            return Vec::new();
+        }
         if self.view != View::Panes {
+            return Vec::new();
+        }
+        if let Some(pane) = self.pane_mut().filter(|p| p.find.typing) {
+            pane.find.text.push_str(first);
             return Vec::new();
         }
         // A paste while scrolled back is meant for the line.

@@ -8,7 +8,7 @@ use crate::tui::effect::Effect;
 use crate::tui::input::table::Action;
 use crate::tui::state::completion::word_at;
 use crate::tui::state::editor::Editor;
-use crate::tui::state::overlay::{Confirm, Overlay};
+use crate::tui::state::overlay::{Confirm, Moot, Overlay};
 use crate::tui::state::pane::{Asked, HistorySearch, Pane};
 use crate::tui::state::{Mood, State};
 
@@ -37,7 +37,7 @@ impl State {
             Action::HistorySearch => self.search_history(),
             Action::PageUp => self.scroll_page(focus, -1),
             Action::PageDown => self.scroll_page(focus, 1),
-            Action::ToNav => self.to_nav(),
+            Action::ToNav => self.enter_nav(),
             other => {
                 if let Some(pane) = self.pane_mut() {
                     pane.history = None;
@@ -88,6 +88,7 @@ impl State {
                 yes: "run".to_owned(),
                 effects,
                 opened: self.mono,
+                moot: Moot::Never,
             }));
             return Vec::new();
         }
@@ -225,7 +226,7 @@ impl State {
     }
 
     /// Leaves the input line for the commands above it.
-    pub(super) fn to_nav(&mut self) {
+    pub(super) fn enter_nav(&mut self) {
         let Some(pane) = self.pane_mut() else { return };
         if pane.stdin.take().is_some() {
             pane.note = Some("the line is for the session again".to_owned());

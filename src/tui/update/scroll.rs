@@ -4,7 +4,7 @@
 
 use crate::tui::input::table::Action;
 use crate::tui::rows::{self, Kind, Row};
-use crate::tui::state::pane::{Anchor, RowId};
+use crate::tui::state::pane::Anchor;
 use crate::tui::state::{Mood, State, View};
 
 /// Rows looked through by one search.
@@ -101,6 +101,8 @@ impl State {
                 }
                 p.anchor = Some(row);
             }
+            // There is nothing further back: a view that is pinned stays so.
+            Some(_) if by < 0 => {}
             Some(_) => p.follow(),
             None => {}
         }

@@ -38,8 +38,12 @@ pub(super) fn draw(state: &State, buf: &mut Buffer) -> Drawn {
     if let Some(side) = plan.side {
         side::draw(state, side, buf, &mut drawn);
     }
-    if let Some(column) = plan.feed {
-        feed::column(state, column, buf, &mut drawn);
+    let mut body = plan.body;
+    match plan.feed {
+        // The feed itself takes the room of its column.
+        Some(column) if state.view == View::Feed => body = body.union(column),
+        Some(column) => feed::column(state, column, buf, &mut drawn),
+        None => {}
     }
     match state.view {
         View::Panes if state.panes.is_empty() => pane::nothing_yet(state, plan.body, buf),
@@ -47,9 +51,12 @@ pub(super) fn draw(state: &State, buf: &mut Buffer) -> Drawn {
             for (index, area) in layout::panes(&plan, state.panes.len(), state.focus, state.layout, state.zoom) {
                 pane::draw(state, index, area, buf, &mut drawn);
             }
+            if plan.tier == Tier::Strip {
+                feed::agent(state, plan.body, buf, &mut drawn);
+            }
         }
         View::Backends => lists::backends(state, plan.body, buf, &mut drawn),
-        View::Feed => feed::view(state, plan.body, buf, &mut drawn),
+        View::Feed => feed::view(state, body, buf, &mut drawn),
         View::Messages => lists::messages(state, plan.body, buf, &mut drawn),
         View::Help => lists::help(state, plan.body, buf, &mut drawn),
     }

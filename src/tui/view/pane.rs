@@ -4,11 +4,12 @@
 
 use super::boxes::{self, Piece};
 use super::{block, line};
-use crate::model::{BackendInfo, HealthState};
+use crate::model::{BackendInfo, HealthState, Millis};
 use crate::tui::format;
 use crate::tui::rows;
+use crate::tui::state::pane::RowId;
 use crate::tui::state::{Drawn, DrawnPane, Link, Mood, State, View};
-use crate::tui::text::{clean, cut_front, put, wrap};
+use crate::tui::text::{clean, cut_front, put, wrap_words};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -35,7 +36,14 @@ pub(super) fn draw(state: &State, index: usize, area: Rect, buf: &mut Buffer, dr
     let cursor = (focused && state.mood == Mood::Nav).then(|| state.cursor_block()).flatten();
     for (i, row) in shown.iter().enumerate() {
         let at = Rect { y: rows_area.y + i as u16, height: 1, ..rows_area };
-        block::row(state, row, cursor.as_deref() == Some(row.block), &pane.session, at, buf, drawn);
+        let chosen = cursor.as_deref() == Some(row.block);
+        if i == 0 && shown.len() > 2 && row.id != RowId::Head(0) {
+            // Whose output it is stays on screen, in the place of the first row.
+            let head = rows::Row { block: row.block, id: RowId::Head(0), kind: rows::Kind::Head };
+            block::row(state, &head, chosen, &pane.session, at, buf, drawn);
+        } else {
+            block::row(state, row, chosen, &pane.session, at, buf, drawn);
+        }
     }
     if shown.is_empty() {
         empty(state, backend, rows_area, buf);
@@ -54,7 +62,7 @@ fn whole_blocks(shown: &[rows::Row<'_>]) -> Vec<(String, bool)> {
     for row in shown {
         if out.last().is_none_or(|(id, _)| id != row.block) {
             // Its first row on screen is its head, or its beginning is above.
-            out.push((row.block.to_owned(), row.id == crate::tui::state::pane::RowId::Head(0)));
+            out.push((row.block.to_owned(), row.id == RowId::Head(0)));
         }
     }
     out
@@ -67,7 +75,7 @@ fn title(state: &State, index: usize, backend: &BackendInfo, width: usize, focus
     let mut out = vec![(format!("{} {}", backend.slot, clean(&backend.name)), strong)];
     let mut say = |text: String| out.push((format!("  {text}"), theme.dim()));
     if width >= 60 {
-        let address = clean(&backend.address);
+        let address = clean(backend.address.strip_suffix(":22").unwrap_or(&backend.address));
         say(if address.is_empty() { backend.kind.as_str().to_owned() } else { format!("{} {address}", backend.kind.as_str()) });
     }
     say(clean(&pane.session));
@@ -81,7 +89,8 @@ fn title(state: &State, index: usize, backend: &BackendInfo, width: usize, focus
 pub(super) fn cwd(state: &State, index: usize) -> Option<String> {
     let pane = state.panes.get(index)?;
     let backend = state.backends.get(index)?;
-    let cwd = clean(&state.session(&pane.backend, &pane.session)?.cwd);
+    // A session whose first command has not ended has no directory yet.
+    let cwd = clean(&state.session(&pane.backend, &pane.session).filter(|s| !s.cwd.is_empty())?.cwd);
     let user = backend.address.split_once('@').map(|(u, _)| u);
     let home = match (backend.kind, user) {
         (crate::model::BackendKind::Local, _) => state.facts.home.clone(),
@@ -136,13 +145,18 @@ fn chip(state: &State, index: usize, backend: &BackendInfo, focused: bool, drawn
     joined
 }
 
+/// Gives the seconds until a moment, as `14s`; `now` once it has come.
+pub(super) fn countdown(at: Millis, now: Millis) -> String {
+    if at > now { format!("{}s", (at - now + 999) / 1000) } else { "now".to_owned() }
+}
+
 /// Gives the state in words with the countdown and the attempt: `reconnecting 14s try 4`.
 pub(super) fn state_words(state: &State, backend: &BackendInfo, drawn: &mut Drawn) -> String {
     let health = &backend.health;
     let mut words = health.state.as_str().to_owned();
     if let Some(at) = health.next_try {
-        words.push_str(&format!(" {}s", ((at - state.now + 999) / 1000).max(0)));
-        drawn.ticking = true;
+        words.push_str(&format!(" {}", countdown(at, state.now)));
+        drawn.ticking |= at > state.now;
     }
     if health.attempt > 1 {
         words.push_str(&format!(" try {}", health.attempt));
@@ -162,10 +176,10 @@ fn frozen(state: &State, backend: &BackendInfo, width: usize) -> Vec<String> {
             let fix = health.fix.as_deref().map_or_else(String::new, |f| format!("; {}", clean(f)));
             format!("{dash} down since {time}{reason}{fix}")
         }
-        HealthState::Degraded if health.reason.is_some() => format!("{dash} slow{reason}"),
+        HealthState::Degraded if health.reason.is_some() => format!("{dash} {}", reason.trim_start_matches(": ")),
         _ => return Vec::new(),
     };
-    wrap(&text, width).into_iter().map(|range| text[range].to_owned()).collect()
+    wrap_words(&text, width).into_iter().map(|range| text[range].to_owned()).collect()
 }
 
 fn empty(state: &State, backend: &BackendInfo, area: Rect, buf: &mut Buffer) {
@@ -186,7 +200,7 @@ pub(super) fn nothing_yet(state: &State, area: Rect, buf: &mut Buffer) {
         Link::Lost { reason, .. } => format!("no daemon: {reason}"),
         _ => "reaching the daemon".to_owned(),
     };
-    for (i, range) in wrap(&text, area.width.saturating_sub(2) as usize).into_iter().enumerate() {
+    for (i, range) in wrap_words(&text, area.width.saturating_sub(2) as usize).into_iter().enumerate() {
         put(buf, area, area.x + 1, area.y.saturating_add(1 + i as u16), &text[range], theme.dim());
     }
 }

@@ -6,7 +6,7 @@ use super::boxes::{self, Piece};
 use crate::tui::input::table::Context;
 use crate::tui::state::overlay::{Confirm, Overlay, POPUP_MS};
 use crate::tui::state::{Drawn, State};
-use crate::tui::text::{clean, cut, put, width, wrap};
+use crate::tui::text::{clean, cut, put, width, wrap_words};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -34,7 +34,7 @@ fn dialog(state: &State, title: &str, lines: &[(String, Style)], last: &str, buf
     let most = screen.width.saturating_sub(4).clamp(1, 72) as usize;
     let mut rows: Vec<(String, Style)> = Vec::new();
     for (text, style) in lines {
-        rows.extend(wrap(text, most).into_iter().map(|r| (text[r].to_owned(), *style)));
+        rows.extend(wrap_words(text, most).into_iter().map(|r| (text[r].to_owned(), *style)));
     }
     let inner = rows.iter().map(|(t, _)| width(t)).chain([width(last), width(title) + 4]).max().unwrap_or(0).min(most);
     let area = boxes::middle(screen, inner as u16 + 4, rows.len() as u16 + 4);

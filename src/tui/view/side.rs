@@ -8,7 +8,7 @@ use crate::model::{BackendInfo, HealthState};
 use crate::tui::format;
 use crate::tui::input::table::{Action, Context};
 use crate::tui::state::{Drawn, State};
-use crate::tui::text::{clean, cut, wrap};
+use crate::tui::text::{clean, cut, wrap_words};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -69,10 +69,10 @@ fn card(state: &State, index: usize, backend: &BackendInfo, room: usize, drawn: 
     let mut say = |text: String, style: Style| rows.push((vec![(format!("   {text}"), style)], Vec::new()));
     if backend.health.state != HealthState::Up {
         // "reconnecting 14s try 4" is too long for here.
-        say(state_words(state, backend, drawn).replace("reconnecting ", "retry "), style);
+        say(state_words(state, backend, drawn).replace("reconnecting try", "retrying, try").replace("reconnecting ", "retry "), style);
         if let Some(reason) = &backend.health.reason {
             let reason = clean(reason);
-            for range in wrap(&reason, room.saturating_sub(4)).into_iter().take(2) {
+            for range in wrap_words(&reason, room.saturating_sub(4)).into_iter().take(2) {
                 say(reason[range].to_owned(), theme.dim());
             }
         }

@@ -27,8 +27,8 @@ pub(super) fn mark(state: &State, backend: &BackendInfo, drawn: &mut Drawn) -> P
     let (glyph, style) = state.theme.health(backend.health.state);
     let wait = match backend.health.next_try {
         Some(at) => {
-            drawn.ticking = true;
-            format!("{}s", ((at - state.now + 999) / 1000).max(0))
+            drawn.ticking |= at > state.now;
+            super::pane::countdown(at, state.now)
         }
         None => String::new(),
     };
