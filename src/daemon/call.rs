@@ -50,7 +50,12 @@ pub(super) struct Call<S> {
 
 impl State {
     pub(super) fn new() -> Self {
-        Self { wish: watch::Sender::new(Wish::Go), credit: Credit::new(WINDOW), stdin: StdinQueue::default(), opened: AtomicBool::new(false) }
+        Self {
+            wish: watch::Sender::new(Wish::Go),
+            credit: Credit::new(WINDOW),
+            stdin: StdinQueue::default(),
+            opened: AtomicBool::new(false),
+        }
     }
 
     /// Takes up a wish of the client.

@@ -14,10 +14,12 @@ mod sweep;
 mod table;
 
 use crate::config::Config;
-use crate::model::{BackendInfo, Chunk, EndedBy, Event, Exec, ExecResult, Kept, LogRead, Overview, ProcessInfo, SessionDetail, SessionInfo, Who};
+use crate::model::{
+    BackendInfo, Chunk, EndedBy, Event, Exec, ExecResult, Kept, LogRead, Overview, ProcessInfo, SessionDetail, SessionInfo, Who,
+};
 use crate::paths::Paths;
-use crate::session::{Session, Stop, log::Log};
 pub use crate::session::log::{Hold, Reader};
+use crate::session::{Session, Stop, log::Log};
 use place::Place;
 use std::sync::Arc;
 use std::time::Duration;

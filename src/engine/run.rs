@@ -191,7 +191,7 @@ impl One {
 
     fn not_run(&self, outcome: Outcome, duration: Duration) -> Ended {
         let info = self.session.info();
-        Ended { outcome, cwd: info.cwd, generation: info.generation, duration, warnings: Vec::new() }
+        Ended { outcome, cwd: info.cwd, generation: info.generation, no_directory: false, duration, warnings: Vec::new() }
     }
 
     async fn result(&self, ended: Ended) -> ExecResult {
@@ -217,6 +217,7 @@ impl One {
             warnings.push(Warning::new(WarningCode::OutputLost, format!("{bytes} bytes of the output are not in the log: {why}")));
         }
         let meaning = match &ended.outcome {
+            Outcome::Exited { .. } if ended.no_directory => Some("the directory cannot be entered; nothing ran".to_owned()),
             Outcome::Exited { exit_code } => exit_code_meaning(&self.exec.command, *exit_code),
             _ => None,
         };
@@ -275,7 +276,7 @@ impl Core {
     pub(crate) fn begin(&self, place: &Place, id: &str, pid: u32, cwd: String) {
         let mut state = self.state();
         if let Some(entry) = state.table.get_mut(id) {
-            entry.begin(pid, cwd);
+            entry.begin(pid, cwd, self.shared.clock.now());
             self.shared.tell(Event::Process { process: Box::new(entry.shown()) });
         }
         drop(state);

@@ -128,7 +128,7 @@ impl Local {
         let known = spawned.child.known.clone();
         let mut unborn = Unborn { known: Some(known.clone()) };
         if let Some(reaper) = &self.reaper {
-            reaper.watch(&Family { pid: known.pid, start_time: Some(known.start), cookie: String::new() });
+            reaper.watch(&Family { pid: known.pid, start_time: Some(known.start), age: None, cookie: String::new() });
         }
         let mut exit = watch_exit(spawned.child, self.reaper.clone());
         let room = Room::take(&self.large_pipes);

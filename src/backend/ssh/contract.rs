@@ -363,15 +363,25 @@ async fn more_commands_than_sessions_wait_for_their_turn() {
 async fn no_room_is_an_error_that_may_pass() {
     let Some(rig) = Rig::start("MaxSessions 1") else { return };
     let ssh = rig.backend();
-    let held = ssh.start(start()).await.expect("the only one");
-    let e = ssh.start(Start { timeout: Duration::from_secs(1), ..start() }).await.err().expect("no room");
-    assert_eq!(e.kind, ErrorKind::Busy);
-    drop(held);
-    ssh.start(start()).await.expect("room again");
+    // The only one on the first connection, and one on each of two more.
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(ssh.start(Start { timeout: CAP, ..start() }).await.expect("room"));
+    }
+    let short = Start { timeout: Duration::from_secs(2), ..start() };
+    let (e, pressed) = tokio::join!(ssh.start(short), timeout(CAP, ssh.pressed()));
+    pressed.expect("whoever holds idle shells is told");
+    assert_eq!(e.err().expect("no room").kind, ErrorKind::Busy);
+    held.pop();
+    held.push(ssh.start(Start { timeout: CAP, ..start() }).await.expect("room again"));
+    ssh.close().await;
+    for shell in held {
+        assert!(matches!(timeout(CAP, shell.exit).await.expect("lost with all connections"), Exit::Lost(_)));
+    }
 }
 
 fn family(shell: &Shell, cookie: &str) -> Family {
-    Family { pid: shell.ready.pid, start_time: None, cookie: cookie.to_owned() }
+    Family { pid: shell.ready.pid, start_time: None, age: None, cookie: cookie.to_owned() }
 }
 
 #[tokio::test]

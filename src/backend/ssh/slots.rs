@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Commands at a time. sshd takes ten sessions but frees them late; with one for the control shell these are eight, of which
@@ -20,6 +21,8 @@ pub(super) struct Slots {
     open: AtomicUsize,
     /// Slots to throw away when they come back.
     owed: Mutex<usize>,
+    /// When one was last given back.
+    freed: Mutex<Instant>,
 }
 
 impl Slots {
@@ -30,6 +33,7 @@ impl Slots {
             limit: AtomicUsize::new(COMMANDS),
             open: AtomicUsize::new(0),
             owed: Mutex::new(0),
+            freed: Mutex::new(Instant::now()),
         })
     }
 
@@ -37,6 +41,17 @@ impl Slots {
     pub(super) async fn take(self: &Arc<Self>) -> Slot {
         let permit = self.room.clone().acquire_owned().await.ok();
         Slot { permit, open: false, slots: self.clone() }
+    }
+
+    /// Takes a free one, if there is one.
+    pub(super) fn try_take(self: &Arc<Self>) -> Option<Slot> {
+        let permit = self.room.clone().try_acquire_owned().ok()?;
+        Some(Slot { permit: Some(permit), open: false, slots: self.clone() })
+    }
+
+    /// Whether none was taken for so long.
+    pub(super) fn idle_for(&self, long: Duration) -> bool {
+        self.used() == 0 && self.freed.lock().unwrap_or_else(PoisonError::into_inner).elapsed() >= long
     }
 
     /// How many are taken.
@@ -90,6 +105,7 @@ impl Drop for Slot {
         if self.open {
             self.slots.open.fetch_sub(1, Ordering::Relaxed);
         }
+        *self.slots.freed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         let mut owed = self.slots.owed.lock().unwrap_or_else(PoisonError::into_inner);
         if *owed > 0
             && let Some(permit) = self.permit.take()

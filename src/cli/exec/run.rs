@@ -63,7 +63,18 @@ pub(crate) struct Run<'a> {
 impl<'a> Run<'a> {
     /// Takes over a command that was sent.
     pub(crate) fn new(items: Items, signals: Signals, screen: &'a Screen) -> Self {
-        Self { items, signals, screen, forwarding: None, started: None, asked: None, failure: None, pending: None, opening: None, file: None }
+        Self {
+            items,
+            signals,
+            screen,
+            forwarding: None,
+            started: None,
+            asked: None,
+            failure: None,
+            pending: None,
+            opening: None,
+            file: None,
+        }
     }
 
     /// Forwards a file to the command's stdin while it runs.
