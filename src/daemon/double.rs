@@ -302,10 +302,12 @@ impl Service for Double {
     }
 
     async fn kept(&self, process: &str, offset: u64) -> Result<Option<Kept>, EngineError> {
-        // A flood has a file in which every second stretch of 100,000 bytes is.
+        // A flood has a file in which every second megabyte is.
+        const MEGABYTE: u64 = 1_000_000;
         let process = self.find(process)?;
-        let kept = process.flood > 0 && offset % 200_000 == 0 && process.grown.borrow().0 >= offset + 100_000;
-        Ok(kept.then(|| Kept { offset, runs: vec![Run { stream: Stream::Out, len: 100_000 }] }))
+        let end = (offset + 1).next_multiple_of(MEGABYTE).min(process.grown.borrow().0);
+        let kept = process.flood > 0 && offset < end && offset / MEGABYTE % 2 == 1;
+        Ok(kept.then(|| Kept { offset, runs: vec![Run { stream: Stream::Out, len: end - offset }] }))
     }
 
     fn log_file(&self, process: &str) -> Result<Option<String>, EngineError> {
