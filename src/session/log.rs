@@ -349,7 +349,7 @@ impl Inner {
                     let reason = state.reason.clone().unwrap_or_default();
                     tracing::warn!(reason, "a command waits until its caller reads: its output cannot be kept");
                 }
-                let stalls = (!state.stalled && state.holds.last_caller().is_some()).then(|| since + hold::PATIENCE);
+                let stalls = (!state.stalled).then(|| since + hold::PATIENCE).filter(|at| *at > Instant::now());
                 state.holds.patience(total, since).into_iter().chain(stalls).min()
             };
             match late {
