@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long a reader that is not the command's caller may stand still while the command waits for it.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(200) } else { Duration::from_secs(10) };
 
 /// Who reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
