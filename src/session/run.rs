@@ -147,7 +147,14 @@ impl Session {
         if drive.is_ending() {
             until_ended(&mut drive, &mut warnings).await;
         }
-        let records = std::mem::take(&mut drive.watch.seen().records);
+        let (records, broken) = {
+            let mut seen = drive.watch.seen();
+            (std::mem::take(&mut seen.records), seen.broken.take())
+        };
+        // With a lost link the outcome says it; otherwise a stream that broke off is output that is missing.
+        if let Some(why) = broken.filter(|_| !lost) {
+            warnings.push(Warning::new(WarningCode::OutputLost, format!("output is missing: {why}")));
+        }
         if let Some(reason) = not_run(&records) {
             self.state().litter.push(leave);
             return Attempt::NotRun(reason);
