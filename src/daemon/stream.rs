@@ -125,13 +125,7 @@ pub(super) async fn follow<S: Service>(call: &Call<S>, params: Follow) -> Result
 }
 
 /// Sends a log from a start on: with `until_end` until its process has ended and all is sent, else to its present end.
-async fn send_log<S: Service>(
-    call: &Call<S>,
-    process: &str,
-    mut start: LogStart,
-    until_end: bool,
-    hold: &Hold,
-) -> Result<(), EngineError> {
+async fn send_log<S: Service>(call: &Call<S>, process: &str, mut start: LogStart, until_end: bool, hold: &Hold) -> Result<(), EngineError> {
     while call.state.credit.available().await {
         let room = call.outbox.room(PIECE).await;
         let chunk = call.hub.service.read(LogRead { process: process.to_owned(), start, max: PIECE as u64 }).await?;

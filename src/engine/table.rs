@@ -112,7 +112,8 @@ impl Entry {
             && let Some((bytes, why)) = self.log.lost()
         {
             let waits = if self.log.stalled() { "; the command waits until its caller reads" } else { "" };
-            info.warnings.push(Warning::new(WarningCode::OutputLost, format!("{bytes} bytes of the output are not in the log: {why}{waits}")));
+            info.warnings
+                .push(Warning::new(WarningCode::OutputLost, format!("{bytes} bytes of the output are not in the log: {why}{waits}")));
         }
         info
     }

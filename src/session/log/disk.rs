@@ -64,7 +64,17 @@ pub(super) enum Place {
 
 impl Disk {
     pub(super) fn new(path: PathBuf, cap: u64) -> Self {
-        Self { path, cap, segment: segment(cap), main: None, made: false, tail: VecDeque::new(), holes: Vec::new(), index: None, index_len: 0 }
+        Self {
+            path,
+            cap,
+            segment: segment(cap),
+            main: None,
+            made: false,
+            tail: VecDeque::new(),
+            holes: Vec::new(),
+            index: None,
+            index_len: 0,
+        }
     }
 
     /// Appends records to the index beside the log.
