@@ -81,6 +81,8 @@ pub struct Link {
     pub last_heard: Option<Instant>,
     /// Why the last connection ended, or why the last attempt failed.
     pub lost: Option<BackendError>,
+    /// How many starts wait because the connection takes no more at a time. Shells that only wait should give way.
+    pub waiting: usize,
 }
 
 /// The answer to a check.
@@ -123,7 +125,8 @@ pub struct Start {
     pub shell: ShellChoice,
     /// Its environment.
     pub environment: Environment,
-    /// How long it may take to be ready.
+    /// How long it may take to be ready, from when the backend has room for it. The wait for room ends with the connection, or
+    /// when the start is dropped.
     pub timeout: Duration,
 }
 

@@ -63,6 +63,7 @@ impl Core {
         let places: Vec<Arc<Place>> = core.state().places.values().cloned().collect();
         for place in &places {
             place.load_sessions(&core.shared).await;
+            place.keep_room();
             tokio::spawn(aftermath::follow_health(Arc::downgrade(&core), Arc::downgrade(place)));
         }
         let weak = Arc::downgrade(&core);
@@ -242,6 +243,7 @@ impl Core {
         drop(gone);
         for place in &fresh {
             place.load_sessions(&self.shared).await;
+            place.keep_room();
             tokio::spawn(aftermath::follow_health(Arc::downgrade(self), Arc::downgrade(place)));
             self.use_changed(place);
         }

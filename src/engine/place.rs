@@ -145,6 +145,22 @@ impl Place {
         self.cool(&surplus);
     }
 
+    /// Throws the shells that only wait away whenever starts wait for room on the backend, as long as the place lives.
+    pub(crate) fn keep_room(self: &Arc<Self>) {
+        let mut link = self.connection.backend().about().link.clone();
+        let place = Arc::downgrade(self);
+        tokio::spawn(async move {
+            while link.wait_for(|link| link.waiting > 0).await.is_ok() {
+                let Some(place) = place.upgrade() else { return };
+                place.open_sessions().iter().for_each(|session| session.cool());
+                drop(place);
+                if link.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
     fn cool(&self, names: &[String]) {
         let sessions = lock(&self.sessions);
         names.iter().filter_map(|name| sessions.get(name)).for_each(|session| session.cool());

@@ -168,18 +168,23 @@ impl Conn {
         silent
     }
 
-    /// Runs a command on a channel of its own, waiting for room until `by`. Cancel safe: a channel that comes up for nobody
-    /// is closed.
-    pub(super) async fn exec(self: &Arc<Self>, command: &str, by: Instant) -> Result<Channel, BackendError> {
+    /// Runs a command on a channel of its own. Waits for its turn as long as the connection lives; `limit` is for what comes
+    /// then, and what is left of it is given back as a moment. Cancel safe: a channel that comes up for nobody is closed.
+    pub(super) async fn exec(self: &Arc<Self>, command: &str, limit: Duration) -> Result<(Channel, Instant), BackendError> {
         let mut kept: Option<Slot> = None;
+        let mut by = Instant::now() + limit;
         for refusals in 1u32.. {
             let slot = match kept.take() {
                 Some(slot) => slot,
-                None => timeout_at(by.into(), self.slots.take()).await.map_err(|_| self.busy())?,
+                None => {
+                    let slot = self.turn().await?;
+                    by = Instant::now() + limit;
+                    slot
+                }
             };
             let opened = timeout_at(by.into(), self.exec_in(Some(slot), command)).await;
             let refused = match opened.unwrap_or_else(|_| Err(OpenError::Failed(self.silence()))) {
-                Ok(channel) => return Ok(channel),
+                Ok(channel) => return Ok((channel, by)),
                 Err(OpenError::Failed(e)) => return Err(e),
                 Err(OpenError::Full(slot)) => slot,
             };
@@ -201,6 +206,15 @@ impl Conn {
             sleep(pause).await;
         }
         Err(self.busy())
+    }
+
+    /// Waits for a slot, or for the end of the connection.
+    async fn turn(&self) -> Result<Slot, BackendError> {
+        tokio::select! {
+            biased;
+            () = self.link.closed.cancelled() => Err(self.broken(&russh::Error::Disconnect)),
+            slot = self.slots.take() => Ok(slot),
+        }
     }
 
     fn busy(&self) -> BackendError {

@@ -360,14 +360,29 @@ async fn more_commands_than_sessions_wait_for_their_turn() {
 }
 
 #[tokio::test]
-async fn no_room_is_an_error_that_may_pass() {
+async fn a_start_waits_for_room_however_long_and_says_so() {
     let Some(rig) = Rig::start("MaxSessions 1") else { return };
     let ssh = rig.backend();
     let held = ssh.start(start()).await.expect("the only one");
-    let e = ssh.start(Start { timeout: Duration::from_secs(1), ..start() }).await.err().expect("no room");
-    assert_eq!(e.kind, ErrorKind::Busy);
-    drop(held);
-    ssh.start(start()).await.expect("room again");
+    // Its own time does not count while it waits for room.
+    let waits = ssh.start(Start { timeout: Duration::from_secs(3), ..start() });
+    let mut link = ssh.about().link.clone();
+    let freed = async {
+        timeout(CAP, link.wait_for(|link| link.waiting == 1)).await.expect("in time").expect("the link is watched");
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        drop(held);
+    };
+    let (got, ()) = tokio::join!(waits, freed);
+    let _held = got.expect("room again");
+    timeout(CAP, link.wait_for(|link| link.waiting == 0)).await.expect("in time").expect("the link is watched");
+    // The connection ends: nobody waits for its room any longer.
+    let lost = async {
+        timeout(CAP, link.wait_for(|link| link.waiting == 1)).await.expect("in time").expect("the link is watched");
+        ssh.close().await;
+    };
+    let waits = timeout(CAP, ssh.start(start()));
+    let (got, ()) = tokio::join!(waits, lost);
+    assert!(got.is_ok(), "it goes on waiting for the room of a connection that has ended");
 }
 
 fn family(shell: &Shell, cookie: &str) -> Family {

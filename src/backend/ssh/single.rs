@@ -113,7 +113,7 @@ impl Connector {
                     link.lost = None;
                 });
                 let (link, me) = (conn.link.clone(), Arc::downgrade(self));
-                tokio::spawn(watch_over(link, me));
+                tokio::spawn(watch_over(link, conn.slots.waiting(), me));
                 Ok(connected)
             }
             Err(e) => {
@@ -142,6 +142,7 @@ impl Connector {
             let conn = state.conn.take();
             self.link.send_modify(|link| {
                 link.up = false;
+                link.waiting = 0;
                 link.last_heard = gone.heard.last();
                 link.lost = gone.lost();
             });
@@ -161,6 +162,7 @@ impl Connector {
         let silent = conn.shut();
         self.link.send_modify(|link| {
             link.up = false;
+            link.waiting = 0;
             link.last_heard = conn.link.heard.last();
             link.lost = silent;
         });
@@ -174,8 +176,18 @@ impl Drop for Connector {
     }
 }
 
-/// Tells the backend when a connection ends.
-async fn watch_over(link: Arc<LinkState>, backend: Weak<Connector>) {
+/// Tells the backend when starts wait for room on a connection, and when it ends.
+async fn watch_over(link: Arc<LinkState>, mut waiting: watch::Receiver<usize>, backend: Weak<Connector>) {
+    loop {
+        tokio::select! {
+            () = link.closed.cancelled() => break,
+            changed = waiting.changed() => {
+                let Some(backend) = backend.upgrade().filter(|_| changed.is_ok()) else { break };
+                let now = *waiting.borrow_and_update();
+                backend.link.send_if_modified(|link| std::mem::replace(&mut link.waiting, now) != now);
+            }
+        }
+    }
     link.closed.cancelled().await;
     if let Some(backend) = backend.upgrade() {
         backend.lost(&link);
