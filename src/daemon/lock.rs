@@ -15,6 +15,9 @@ use tokio::net::UnixStream;
 /// A daemon that is ending is gone within 2 s; this allows for a machine that swaps.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// A daemon that cannot start because we have the socket holds the lock for a moment; one that has it for longer lives.
+const RETAKE: Duration = Duration::from_secs(2);
+
 /// The lock, held.
 pub(super) struct DaemonLock {
     file: File,
@@ -43,6 +46,17 @@ impl DaemonLock {
         // What a killed daemon left behind leads nowhere.
         lock.clear()?;
         Ok(lock)
+    }
+
+    /// Tells whether the file is still there: a lock on one that was removed keeps nobody out.
+    pub(super) fn is_in_place(&self, paths: &Paths) -> bool {
+        lock::is_the_one(&self.file, &paths.lock_file())
+    }
+
+    /// Takes the lock anew after its file was removed. An error when another daemon has it by now.
+    pub(super) async fn take_again(&mut self, paths: &Paths) -> Result<(), LockError> {
+        self.file = lock::take(&paths.lock_file(), RETAKE).await?;
+        Ok(())
     }
 
     /// Says where the daemon listens.

@@ -336,7 +336,7 @@ fn carried(records: Vec<Record>) -> Option<Texts> {
 /// How the command ended, from how its shell ended and why.
 fn outcome(exit: Option<Exit>, why: Option<Why>, end: Option<&End>) -> Outcome {
     match (exit, why) {
-        (Some(Exit::Lost(error)), _) => Outcome::TransportLost { reason: format!("{error}; it is not known whether the command finished") },
+        (Some(Exit::Lost(error)), _) => Outcome::TransportLost { reason: error.to_string() },
         (_, Some(Why::Deadline)) => Outcome::TimedOut,
         (_, Some(Why::Wish(ended_by))) => Outcome::Cancelled { ended_by },
         (Some(Exit::Code(exit_code)), None) => Outcome::Exited { exit_code },
