@@ -76,6 +76,17 @@ async fn a_second_daemon_is_refused_and_the_first_is_undisturbed() {
 }
 
 #[tokio::test]
+async fn a_start_meets_a_daemon_that_puts_its_socket_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = daemon(folder.path(), "").await;
+    std::fs::remove_file(first.paths.socket()).unwrap();
+    let (second, _listening) = life(folder.path(), "");
+    let error = capped(second.run(|_, _| async { Ok(Double::new()) })).await.unwrap_err();
+    assert!(matches!(error, DaemonError::AlreadyRuns { pid } if pid == std::process::id()), "{error:?}");
+    first.client().await.call(OverviewCall {}).await.unwrap();
+}
+
+#[tokio::test]
 async fn what_a_killed_daemon_left_is_cleared_away() {
     let folder = tempfile::tempdir().unwrap();
     let (life, listening) = life(folder.path(), "");
