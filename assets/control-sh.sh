@@ -40,6 +40,13 @@ for (p in found) printf "%s ", p
 }')
 }
 
+# As in control.sh.
+aged() {
+began "$a"
+read -r up _ </proc/uptime
+if [ "$began" ] && [ "$began" -le $(((${up%.*} + 1) * 100 - ${b#?} + 100)) ]; then b=$began; else a=4194304 b=-; fi
+}
+
 # Ends the command of shell $1, start $2, cookie $3, grace $4 in ms; see the local backend for the order.
 end() {
 seen=' ' i=0
@@ -69,6 +76,7 @@ list $family
 }
 
 while IFS=' ' read -r id verb a b c d; do
+case $b in '~'*) aged;; esac
 case $verb in
 ping) answer "$id" ok;;
 keep) keep=1;;

@@ -139,6 +139,10 @@ return 1
 # Whether reading the pipe $1 would not wait: it has no writer any more, or its last bytes are still in it.
 at_end() { local e; exec {e}<"$1" || return 1; read -r -t 0 -u "$e"; local is=$?; exec {e}<&-; return "$is"; }
 
+# A command of which no more is known than the number of its shell, and that this began N ticks ago or earlier (b = ~N): when
+# that is another's by now, as after a restart of the machine, only the cookie tells (no process has the number that a is then).
+aged() { now; if stat_of "$a" && ((stat[19] <= now - ${b#?} + 100)); then b=${stat[19]}; else a=4194304 b=-; fi; }
+
 list() { local IFS=,; list="${*:--}"; }
 
 # Ends the command of shell $1, start $2, cookie $3, grace $4 in ms; see the local backend for the order.
@@ -166,6 +170,7 @@ list "${!family[@]}"
 }
 
 while IFS=' ' read -r id verb a b c d; do
+[[ $b == '~'* ]] && aged
 case $verb in
 ping) answer "$id" ok;;
 keep) keep=1;;

@@ -243,7 +243,7 @@ impl Owned {
 }
 
 fn named(family: &Family) -> Named<'_> {
-    Named { pid: family.pid, start: family.start_time, cookie: &family.cookie }
+    Named { pid: family.pid, start: family.start_time, age: family.age, cookie: &family.cookie }
 }
 
 fn refuse(reply: Option<Reply>, why: &BackendError) {

@@ -413,7 +413,7 @@ mod tests {
         for wrong in [first, Start { nonce: "short".into(), ..start() }] {
             assert_eq!(within(fake.start(wrong)).await.err().unwrap().kind, ErrorKind::Internal);
         }
-        let family = Family { pid: 1, start_time: None, cookie: "QD_PROCESS=x".into() };
+        let family = Family { pid: 1, start_time: None, age: None, cookie: "QD_PROCESS=x".into() };
         assert_eq!(within(fake.family(family, Ask::Survivors)).await.unwrap_err().kind, ErrorKind::Internal);
         fake.lose("gone");
         fake.refuse(Some(BackendError::new(ErrorKind::Unreachable, "connection refused")));

@@ -51,6 +51,12 @@ pub trait Backend: Send + Sync {
     /// ending goes on although nobody hears of its result.
     fn family(&self, family: Family, ask: Ask) -> BoxFuture<'_, Result<Members, BackendError>>;
 
+    /// Resolves when somebody waits for room that idle shells take up: who keeps shells warm should let go of them. Never,
+    /// where there is room enough. Cancel safe.
+    fn pressed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
     /// Closes the connection. Idempotent.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
@@ -81,8 +87,6 @@ pub struct Link {
     pub last_heard: Option<Instant>,
     /// Why the last connection ended, or why the last attempt failed.
     pub lost: Option<BackendError>,
-    /// How many starts wait because the connection takes no more at a time. Shells that only wait should give way.
-    pub waiting: usize,
 }
 
 /// The answer to a check.
@@ -181,6 +185,9 @@ pub struct Family {
     pub pid: u32,
     /// The shell's start time, when known.
     pub start_time: Option<u64>,
+    /// Where that is not known, at least how long ago the command began: a shell that is younger is another's, whose number was
+    /// free again (after a restart of the machine all of them are). A backend whose link is never lost need not look.
+    pub age: Option<Duration>,
     /// The cookie's whole text, `QD_PROCESS=k7f3...`.
     pub cookie: String,
 }

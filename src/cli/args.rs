@@ -82,7 +82,7 @@ pub(crate) enum Command {
     Ps(PsArgs),
     /// Print a command's output
     Logs(LogsArgs),
-    /// Wait until commands have ended
+    /// Wait until commands have ended, or have said something
     Wait(WaitArgs),
     /// End commands, or send them a signal
     Kill(KillArgs),
@@ -149,11 +149,22 @@ pub(crate) struct LogsArgs {
 
 /// Waits for processes.
 #[derive(ClapArgs, Clone, Debug)]
-#[command(after_help = "Exit code: the command's own; of several, the highest; 124 when the time ran out first.")]
+#[command(after_help = "\
+Examples:
+  qd wait k7f3 b2c4
+  qd wait --until 'pattern=listening on' --timeout 30s k7f3
+
+Exit code: the command's own; of several, the highest; 124 when the time ran out
+first. With --until of other than exit: 0 when it came, 1 when a command ended
+before it did.")]
 pub(crate) struct WaitArgs {
     /// The commands' ids, or unique prefixes of them
     #[arg(value_name = "ID", required = true)]
     pub(crate) ids: Vec<String>,
+    /// Wait for: exit; output (more of it); quiet=MS (none for so long);
+    /// pattern=RE (in a line of it, from the beginning on)
+    #[arg(long, value_name = "WHAT", value_parser = super::wait::until, default_value = "exit", hide_default_value = true)]
+    pub(crate) until: super::wait::Until,
     /// Wait this long at most
     #[arg(long, value_name = "TIME", value_parser = duration::zero_or_more, allow_hyphen_values = true)]
     pub(crate) timeout: Option<Duration>,

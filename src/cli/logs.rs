@@ -4,6 +4,8 @@
 
 mod clean;
 
+pub(super) use clean::Clean;
+
 use super::args::{Global, LogsArgs};
 use super::caller;
 use super::failure::Failure;
@@ -11,7 +13,6 @@ use super::screen::Screen;
 use crate::client::Item;
 use crate::model::LogStart;
 use crate::protocol::calls::{Follow, StartParams};
-use clean::Clean;
 use regex::bytes::Regex;
 use std::io::{self, Write};
 

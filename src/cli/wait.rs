@@ -1,6 +1,10 @@
-//! `qd wait`: waits until commands have ended.
+//! `qd wait`: waits until commands have ended, or until their output has come to something.
 //!
 //! Invariant: the exit code of one command is its own; of several the highest; 124 when the time ran out first.
+
+mod until;
+
+pub(crate) use until::{Until, parse as until};
 
 use super::args::{Global, WaitArgs};
 use super::caller;
@@ -8,13 +12,19 @@ use super::failure::{Failure, code};
 use super::ps;
 use super::screen::Screen;
 use super::words;
+use crate::client::{Client, ClientError};
 use crate::model::{ProcessInfo, ProcessState};
 use crate::protocol::calls::Wait;
 use crate::report::ExitCode;
+use futures::future::try_join_all;
+use std::time::Duration;
 
 /// Waits for processes.
 pub(crate) async fn run(global: &Global, args: &WaitArgs, screen: &Screen) -> Result<u8, Failure> {
     let client = caller::need(global, &args.ids.join(", ")).await?;
+    if !matches!(args.until, Until::Exit) {
+        return output(&client, args, screen).await;
+    }
     let timeout_ms = args.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let rows = client.call(Wait { processes: args.ids.clone(), timeout_ms }).await?;
     show(&rows, args.json, screen)?;
@@ -23,6 +33,30 @@ pub(crate) async fn run(global: &Global, args: &WaitArgs, screen: &Screen) -> Re
         screen.say(&format!("{open} of {} commands have not ended", rows.len()));
     }
     Ok(worst(&rows))
+}
+
+/// Waits for something in the output of each: 0 when it has come, 1 when a command ended without it, 124 after the time.
+async fn output(client: &Client, args: &WaitArgs, screen: &Screen) -> Result<u8, Failure> {
+    let all = try_join_all(args.ids.iter().map(|id| until::come(client, id, &args.until)));
+    let come = within(args.timeout, all).await?;
+    let rows = client.call(Wait { processes: args.ids.clone(), timeout_ms: Some(0) }).await?;
+    show(&rows, args.json, screen)?;
+    let Some(come) = come else {
+        screen.say("the time ran out before that came");
+        return Ok(code(ExitCode::TIMED_OUT));
+    };
+    for (row, _) in rows.iter().zip(&come).filter(|(_, come)| !**come) {
+        screen.say(&format!("{} ended before that came", row.id));
+    }
+    Ok(code(if come.contains(&false) { ExitCode::REFUSED } else { ExitCode::OK }))
+}
+
+/// Gives none when the time, if any, ran out first.
+async fn within<T>(time: Option<Duration>, work: impl Future<Output = Result<T, ClientError>>) -> Result<Option<T>, ClientError> {
+    match time {
+        None => work.await.map(Some),
+        Some(time) => tokio::time::timeout(time, work).await.map_or(Ok(None), |done| done.map(Some)),
+    }
 }
 
 /// Prints the rows that a call answered with.

@@ -3,7 +3,7 @@
 //! Invariant: it keeps the engine's promises (a log is complete before its result, a result always comes) and nothing more.
 
 use super::service::Service;
-use crate::engine::{EngineError, Running};
+use crate::engine::{EngineError, Hold, Running};
 use crate::model::{
     BackendInfo, BackendKind, Capabilities, Chunk, EndedBy, Event, Exec, ExecResult, Health, LogRead, LogStart, Outcome, Overview,
     ProcessInfo, ProcessState, Run, SessionDetail, SessionInfo, Stream, Who,
@@ -252,7 +252,7 @@ impl Service for Double {
         tokio::spawn(async move {
             let _caller_gone = sender.send(playing.await);
         });
-        Ok(Running { process: info, result })
+        Ok(Running { process: info, result, output: Hold::default() })
     }
 
     async fn end(&self, process: &str, by: EndedBy, _grace: Duration) -> Result<ProcessInfo, EngineError> {
@@ -295,6 +295,10 @@ impl Service for Double {
         let mut grown = self.find(process)?.grown.subscribe();
         grown.wait_for(|(total, ended)| *total > offset || *ended).await.unwrap();
         Ok(())
+    }
+
+    fn hold(&self, process: &str, _offset: u64) -> Result<Hold, EngineError> {
+        self.find(process).map(|_| Hold::default())
     }
 
     async fn ended(&self, process: &str) -> Result<ProcessInfo, EngineError> {

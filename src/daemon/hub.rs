@@ -60,8 +60,12 @@ impl<S: Service> Hub<S> {
         *self.client_env.write().unwrap_or_else(PoisonError::into_inner) = patterns;
     }
 
-    /// Tells every watching client something about the daemon itself, and those that come later.
+    /// Tells every watching client something about the daemon itself, and those that come later, and the log.
     pub(super) fn tell(&self, level: Level, message: String) {
+        match level {
+            Level::Info => tracing::info!("{message}"),
+            Level::Notice | Level::Alert => tracing::warn!("{message}"),
+        }
         let notice = Notice { at: now(), level, backend: None, message };
         let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         if notices.len() == NOTICES {

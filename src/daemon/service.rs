@@ -3,7 +3,7 @@
 //! Invariant: the daemon reaches the engine through this trait alone, so that it can be tested against a scripted one. Each
 //! method is the engine's method of the same name.
 
-use crate::engine::{Engine, EngineError, Running};
+use crate::engine::{Engine, EngineError, Hold, Running};
 use crate::model::{BackendInfo, Chunk, EndedBy, Event, Exec, LogRead, Overview, ProcessInfo, SessionDetail, SessionInfo, Who};
 use std::future::Future;
 use std::time::Duration;
@@ -25,6 +25,7 @@ pub trait Service: Clone + Send + Sync + 'static {
     fn process(&self, process: &str) -> Result<ProcessInfo, EngineError>;
     fn read(&self, read: LogRead) -> impl Future<Output = Result<Chunk, EngineError>> + Send;
     fn grown(&self, process: &str, offset: u64) -> impl Future<Output = Result<(), EngineError>> + Send;
+    fn hold(&self, process: &str, offset: u64) -> Result<Hold, EngineError>;
     fn ended(&self, process: &str) -> impl Future<Output = Result<ProcessInfo, EngineError>> + Send;
     fn connect(&self, backend: &str) -> impl Future<Output = Result<BackendInfo, EngineError>> + Send;
     fn disconnect(&self, backend: &str) -> impl Future<Output = Result<BackendInfo, EngineError>> + Send;
@@ -70,6 +71,9 @@ impl Service for Engine {
     }
     async fn grown(&self, process: &str, offset: u64) -> Result<(), EngineError> {
         self.grown(process, offset).await
+    }
+    fn hold(&self, process: &str, offset: u64) -> Result<Hold, EngineError> {
+        self.hold(process, offset)
     }
     async fn ended(&self, process: &str) -> Result<ProcessInfo, EngineError> {
         self.ended(process).await

@@ -6,7 +6,7 @@
 use super::call::{Call, Wish};
 use super::errors::call_error;
 use super::service::Service;
-use crate::engine::EngineError;
+use crate::engine::{EngineError, Hold};
 use crate::model::{Chunk, EndedBy, Event, ExecResult, LogRead, LogStart, ProcessInfo, Stream};
 use crate::protocol::calls::{CallError, ErrorCode, ExecCall, Follow};
 use crate::protocol::credit::{STDIN_WINDOW, Taken, cost};
@@ -15,8 +15,8 @@ use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::bytes::Bytes;
 
-/// Most bytes of a log read at once: large enough for speed, small enough to share the connection.
-const PIECE: usize = 512 << 10;
+/// Most bytes of a log read at once: larger ones were not faster (they leave the processor's cache), and share less well.
+const PIECE: usize = 256 << 10;
 /// Between TERM and KILL for a command that its client ends.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// Pieces of stdin between the connection and the engine.
@@ -36,7 +36,8 @@ pub(super) async fn exec<S: Service>(call: &Call<S>, params: ExecCall) -> Result
     let mut result = running.result;
     let mut ending = std::pin::pin!(end_when_wished(call, process));
     let mut stdin = std::pin::pin!(pass_stdin(call, sender));
-    let mut output = std::pin::pin!(send_output(call, process, follow));
+    let output = follow.then_some(running.output);
+    let mut output = std::pin::pin!(send_output(call, process, output));
     let (mut end_asked, mut stdin_over, mut sent) = (false, false, None);
     let result = loop {
         tokio::select! {
@@ -104,27 +105,27 @@ async fn pass_stdin<S>(call: &Call<S>, sender: Option<mpsc::Sender<Vec<u8>>>) {
     call.outbox.push(Kind::End, call.id, b"");
 }
 
-/// Sends a command's output as it arrives, until the log is complete; nothing without `follow`.
-async fn send_output<S: Service>(call: &Call<S>, process: &str, follow: bool) -> Result<(), EngineError> {
-    if !follow {
-        return Ok(());
-    }
+/// Sends a command's output as it arrives, until the log is complete; nothing when it is not wanted.
+async fn send_output<S: Service>(call: &Call<S>, process: &str, output: Option<Hold>) -> Result<(), EngineError> {
+    let Some(hold) = output else { return Ok(()) };
     call.hub.service.grown(process, 0).await?;
-    send_log(call, process, LogStart::Offset(0), true).await
+    send_log(call, process, LogStart::Offset(0), true, &hold).await
 }
 
 /// Follows a log; answers with the process's row at the end.
 pub(super) async fn follow<S: Service>(call: &Call<S>, params: Follow) -> Result<ProcessInfo, CallError> {
     let process = call.hub.service.process(&params.process).map_err(call_error)?.id;
+    let from = if let LogStart::Offset(offset) = params.start.0 { offset } else { 0 };
+    let hold = call.hub.service.hold(&process, from).map_err(call_error)?;
     tokio::select! {
-        end = send_log(call, &process, params.start.0, params.until_end) => end.map_err(call_error)?,
+        end = send_log(call, &process, params.start.0, params.until_end, &hold) => end.map_err(call_error)?,
         _ = call.wished(Wish::Cancel) => {}
     }
     call.hub.service.process(&process).map_err(call_error)
 }
 
 /// Sends a log from a start on: with `until_end` until its process has ended and all is sent, else to its present end.
-async fn send_log<S: Service>(call: &Call<S>, process: &str, mut start: LogStart, until_end: bool) -> Result<(), EngineError> {
+async fn send_log<S: Service>(call: &Call<S>, process: &str, mut start: LogStart, until_end: bool, hold: &Hold) -> Result<(), EngineError> {
     while call.state.credit.available().await {
         let room = call.outbox.room(PIECE).await;
         let chunk = call.hub.service.read(LogRead { process: process.to_owned(), start, max: PIECE as u64 }).await?;
@@ -134,6 +135,7 @@ async fn send_log<S: Service>(call: &Call<S>, process: &str, mut start: LogStart
             return Err(EngineError::Internal(format!("the log of process {process} gives nothing at {next} of {}", chunk.total)));
         }
         call.data(room, pieces(chunk));
+        hold.passed(next);
         start = LogStart::Offset(next);
         if whole {
             if ended || !until_end {

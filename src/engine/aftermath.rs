@@ -7,7 +7,7 @@ use super::place::Place;
 use super::{Core, State};
 use crate::backend::{Ask, Family};
 use crate::config::OnLost;
-use crate::model::{HealthState, Level, Outcome, ProcessInfo, ProcessState, Warning, WarningCode};
+use crate::model::{HealthState, Level, Millis, Outcome, ProcessInfo, ProcessState, Warning, WarningCode};
 use crate::session::log::Log;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -24,21 +24,24 @@ pub(crate) struct Lost {
     backend: String,
     id: String,
     pid: u32,
+    /// A moment at which its shell was there: a process of its number that began later is another's.
+    there: Millis,
 }
 
 impl Core {
     /// Remembers a command whose link was lost, to look for it when the link is back.
     pub(crate) fn lost_on(&self, state: &mut State, place: &Place, id: &str) {
-        let Some(pid) = state.table.get_mut(id).and_then(|entry| entry.info.pid) else { return };
+        let found = state.table.get_mut(id).and_then(|entry| entry.info.pid.zip(entry.begun));
+        let Some((pid, there)) = found else { return };
         if state.lost.len() >= MOST_LOST {
             state.lost.remove(0);
         }
-        state.lost.push(Lost { backend: place.settings.name.clone(), id: id.to_owned(), pid });
+        state.lost.push(Lost { backend: place.settings.name.clone(), id: id.to_owned(), pid, there });
     }
 
     /// Takes in what a daemon before this one left in its journal: rows that say so, a notice, and a warning for the next
     /// command of each session.
-    pub(crate) fn take_in_journal(&self, lines: Vec<Line>) {
+    pub(crate) fn take_in_journal(&self, lines: Vec<Line>, written: Millis) {
         for line in lines {
             let text = format!("{} `{}`", line.id, short(&line.command));
             let reason = "the daemon before this one ended unexpectedly while it ran: unknown whether it finished; it was not run again";
@@ -50,7 +53,7 @@ impl Core {
             let mut state = self.state();
             state.lost_sessions.push((line.backend.clone(), line.session.clone(), text));
             if let (Some(pid), true) = (line.pid, line.backend != crate::engine::LOCAL) {
-                state.lost.push(Lost { backend: line.backend.clone(), id: line.id.clone(), pid });
+                state.lost.push(Lost { backend: line.backend.clone(), id: line.id.clone(), pid, there: written });
             }
             let log = Log::create(self.shared.paths.logs().join(format!("{}.log", line.id)), 0);
             log.finish();
@@ -138,7 +141,9 @@ async fn look_after(core: Arc<Core>, place: Arc<Place>) {
         mine
     };
     for lost in mine {
-        let family = Family { pid: lost.pid, start_time: None, cookie: format!("QD_PROCESS={}", lost.id) };
+        let age = Duration::from_millis(u64::try_from(core.shared.clock.now() - lost.there).unwrap_or(0));
+        let cookie = format!("QD_PROCESS={}", lost.id);
+        let family = Family { pid: lost.pid, start_time: None, age: Some(age), cookie };
         let what = match place.connection.backend().family(family.clone(), Ask::Survivors).await {
             Err(error) => format!("could not be looked for: {error}"),
             Ok(found) if found.alive.is_empty() => "had ended by itself while the link was down (code unknown)".to_owned(),

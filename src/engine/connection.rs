@@ -310,3 +310,75 @@ fn jitter() -> f64 {
     let bits = RandomState::new().hash_one(0u8) % 2_000;
     bits as f64 / 1_000.0 - 1.0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::fake::Fake;
+
+    const PACE: Pace = Pace { health_interval: Duration::from_secs(30), lifetime: Duration::from_secs(300) };
+    const CAP: Duration = Duration::from_secs(20);
+
+    fn connection() -> (Arc<Fake>, Connection) {
+        let fake = Fake::new("gpu");
+        let connection = Connection::start(fake.clone(), PACE, Clock::start());
+        (fake, connection)
+    }
+
+    async fn becomes(connection: &Connection, state: HealthState) -> Health {
+        let mut health = connection.health().clone();
+        let found = tokio::time::timeout(CAP, health.wait_for(|h| h.state == state)).await;
+        found.expect("in time").expect("the supervisor lives").clone()
+    }
+
+    #[tokio::test]
+    async fn callers_that_wait_at_once_share_one_attempt() {
+        let (fake, connection) = connection();
+        fake.delay(Duration::from_millis(50));
+        let all = futures::future::join_all((0..8).map(|_| connection.ready(CAP))).await;
+        assert!(all.iter().all(Result::is_ok), "{all:?}");
+        assert_eq!(fake.attempts(), 1);
+        assert_eq!(becomes(&connection, HealthState::Up).await.attempt, 1);
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_told_to_the_caller_and_shown_and_not_repeated() {
+        let (fake, connection) = connection();
+        let why = BackendError::new(ErrorKind::Authentication, "the key was refused").with_fix("add it");
+        fake.refuse(Some(why.clone()));
+        assert_eq!(connection.ready(CAP).await, Err(why));
+        let health = becomes(&connection, HealthState::Down).await;
+        assert_eq!((health.reason.as_deref(), health.fix.as_deref(), health.next_try), (Some("the key was refused"), Some("add it"), None));
+        assert!(connection.needs_person());
+        connection.set_in_use(true);
+        fake.refuse(None);
+        assert_eq!(connection.ready(CAP).await, Ok(()), "a wish tries again");
+        assert_eq!(fake.attempts(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_lost_link_shows_its_countdown_and_a_wish_skips_it() {
+        let (fake, connection) = connection();
+        connection.set_in_use(true);
+        connection.ready(CAP).await.expect("connected");
+        fake.refuse(Some(BackendError::new(ErrorKind::Unreachable, "no route")));
+        fake.lose("cable pulled");
+        let health = becomes(&connection, HealthState::Reconnecting).await;
+        assert!(health.next_try.is_some() && health.reason.as_deref().is_some_and(|r| r.contains("cable pulled")), "{health:?}");
+        fake.refuse(None);
+        connection.reconnect(CAP).await.expect("connected again");
+        becomes(&connection, HealthState::Up).await;
+    }
+
+    #[tokio::test]
+    async fn closing_answers_whoever_waits_and_leaves_it_idle() {
+        let (fake, connection) = connection();
+        fake.delay(Duration::from_secs(600));
+        let (waited, ()) = tokio::join!(connection.ready(CAP), async {
+            becomes(&connection, HealthState::Connecting).await;
+            connection.close().await;
+        });
+        assert!(waited.is_err_and(|e| e.message.contains("closed on request")));
+        becomes(&connection, HealthState::Idle).await;
+    }
+}

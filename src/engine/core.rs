@@ -50,7 +50,7 @@ impl Core {
         let guard = again.as_ref().map(guard).unwrap_or_default();
         let shared = Shared::new(paths, daemon_id, config.redact.names.clone(), guard);
         let lifetime = config.lifetime;
-        let places = config.backends.iter().map(|b| (b.name.clone(), Arc::new(Place::new(b.clone(), &shared, lifetime)))).collect();
+        let places = config.backends.iter().map(|b| (b.name.clone(), Place::new(b.clone(), &shared, lifetime))).collect();
         for text in &config.notices {
             shared.notice(Level::Notice, None, text.clone());
         }
@@ -58,12 +58,12 @@ impl Core {
         let core = Arc::new(Self { shared, state: Mutex::new(state), changed: Arc::new(Notify::new()), idle: Notify::new() });
         let journal_path = core.journal_path();
         let path = journal_path.clone();
-        let left = tokio::task::spawn_blocking(move || journal::left_behind(&path)).await.unwrap_or_default();
-        core.take_in_journal(left);
+        let left = tokio::task::spawn_blocking(move || (journal::left_behind(&path), journal::written(&path)));
+        let (lines, written) = left.await.unwrap_or_default();
+        core.take_in_journal(lines, written);
         let places: Vec<Arc<Place>> = core.state().places.values().cloned().collect();
         for place in &places {
             place.load_sessions(&core.shared).await;
-            place.keep_room();
             tokio::spawn(aftermath::follow_health(Arc::downgrade(&core), Arc::downgrade(place)));
         }
         let weak = Arc::downgrade(&core);
@@ -225,7 +225,7 @@ impl Core {
             for settings in &config.backends {
                 let old = state.places.remove(&settings.name).filter(|p| p.settings == *settings && state.config.lifetime == lifetime);
                 let place = old.unwrap_or_else(|| {
-                    let place = Arc::new(Place::new(settings.clone(), &self.shared, lifetime));
+                    let place = Place::new(settings.clone(), &self.shared, lifetime);
                     fresh.push(place.clone());
                     place
                 });
@@ -243,7 +243,6 @@ impl Core {
         drop(gone);
         for place in &fresh {
             place.load_sessions(&self.shared).await;
-            place.keep_room();
             tokio::spawn(aftermath::follow_health(Arc::downgrade(self), Arc::downgrade(place)));
             self.use_changed(place);
         }

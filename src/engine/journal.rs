@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 use tokio::sync::Notify;
 
 /// Commands shorter than this are usually never written down.
@@ -66,6 +66,12 @@ pub(crate) fn left_behind(path: &Path) -> Vec<Line> {
             Vec::new()
         }
     }
+}
+
+/// Gives when the file was written: its commands were running then. The beginning of time when that is not known.
+pub(crate) fn written(path: &Path) -> Millis {
+    let at = std::fs::metadata(path).and_then(|found| found.modified());
+    at.ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map_or(0, |d| d.as_millis() as Millis)
 }
 
 /// Writes the file whole: a temporary file, then a rename. 0600.

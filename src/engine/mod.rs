@@ -16,6 +16,7 @@ mod table;
 use crate::config::Config;
 use crate::model::{BackendInfo, Chunk, EndedBy, Event, Exec, ExecResult, LogRead, Overview, ProcessInfo, SessionDetail, SessionInfo, Who};
 use crate::paths::Paths;
+pub use crate::session::log::{Hold, Reader};
 use crate::session::{Session, Stop, log::Log};
 use place::Place;
 use std::sync::Arc;
@@ -72,6 +73,8 @@ pub struct Running {
     pub process: ProcessInfo,
     /// Its result; the sender never goes without a result.
     pub result: oneshot::Receiver<ExecResult>,
+    /// Holds its output for the caller, from its beginning on; a caller that does not follow it drops this.
+    pub output: Hold,
 }
 
 /// How this very program is started again for what has to outlive a killed daemon.
@@ -154,6 +157,11 @@ impl Engine {
         let log = self.log(process)?;
         log.grown(offset).await;
         Ok(())
+    }
+
+    /// Holds a log for somebody who looks at it, from `offset` on: while the disk is full they miss nothing.
+    pub fn hold(&self, process: &str, offset: u64) -> Result<Hold, EngineError> {
+        Ok(self.log(process)?.hold(Reader::Watcher, offset))
     }
 
     /// Waits for the end of a process. Cancel safe.

@@ -15,8 +15,9 @@ use crate::session::{Session, Settings};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Longest session name, so that it fits into a file name with every byte escaped.
 const LONGEST_NAME: usize = 80;
@@ -38,25 +39,31 @@ pub(crate) struct Place {
     idle_turn: AtomicU32,
     /// Names of the sessions whose next shell may be waiting, the newest first.
     warm: Mutex<VecDeque<String>>,
+    /// Gives room to commands that wait for it.
+    _room: AbortOnDropHandle<()>,
 }
 
 impl Place {
     /// Makes the place of one backend. Does not connect.
-    pub(crate) fn new(settings: BackendSettings, shared: &Shared, lifetime: Duration) -> Self {
+    pub(crate) fn new(settings: BackendSettings, shared: &Shared, lifetime: Duration) -> Arc<Self> {
         let kind = settings.kind.kind();
         let backend: Arc<dyn Backend> = match crate::backend::open::open(&settings, &shared.client_env, &shared.guard) {
             Ok(backend) => backend,
             Err(why) => Arc::new(Absent::new(&settings.name, kind, why)),
         };
         let connection = connect(&settings, backend, shared.clock, lifetime);
-        Self {
-            settings,
-            connection,
-            sessions: Mutex::default(),
-            running: AtomicU32::new(0),
-            idle_turn: AtomicU32::new(0),
-            warm: Mutex::default(),
-        }
+        Arc::new_cyclic(|me| {
+            let room = tokio::spawn(give_room(me.clone(), connection.backend().clone()));
+            Self {
+                settings,
+                connection,
+                sessions: Mutex::default(),
+                running: AtomicU32::new(0),
+                idle_turn: AtomicU32::new(0),
+                warm: Mutex::default(),
+                _room: AbortOnDropHandle::new(room),
+            }
+        })
     }
 
     /// Gives a session, opening it when it is not open: its state is what the state folder holds, or a new one.
@@ -143,22 +150,6 @@ impl Place {
             warm.split_off(keep).into()
         };
         self.cool(&surplus);
-    }
-
-    /// Throws the shells that only wait away whenever starts wait for room on the backend, as long as the place lives.
-    pub(crate) fn keep_room(self: &Arc<Self>) {
-        let mut link = self.connection.backend().about().link.clone();
-        let place = Arc::downgrade(self);
-        tokio::spawn(async move {
-            while link.wait_for(|link| link.waiting > 0).await.is_ok() {
-                let Some(place) = place.upgrade() else { return };
-                place.open_sessions().iter().for_each(|session| session.cool());
-                drop(place);
-                if link.changed().await.is_err() {
-                    return;
-                }
-            }
-        });
     }
 
     fn cool(&self, names: &[String]) {
@@ -266,6 +257,17 @@ fn from_file_name(file: &str) -> Option<String> {
         }
     }
     String::from_utf8(out).ok()
+}
+
+/// Lets go of waiting shells when a command waits for the room that they take up.
+async fn give_room(place: Weak<Place>, backend: Arc<dyn Backend>) {
+    loop {
+        backend.pressed().await;
+        let Some(place) = place.upgrade() else { return };
+        lock(&place.warm).clear();
+        // All of them, not only those that are noted: a shell begins to wait a moment before it is.
+        place.open_sessions().iter().for_each(|session| session.cool());
+    }
 }
 
 fn private_folder(folder: &std::path::Path) -> std::io::Result<()> {

@@ -8,7 +8,7 @@ use super::table::new_id;
 use super::{Core, EngineError, Running};
 use crate::backend::BackendError;
 use crate::model::{EndedBy, Event, Exec, ExecResult, Millis, Outcome, ProcessInfo, ProcessState, Warning, WarningCode, Who, WhoKind};
-use crate::session::{Command, Ended, Session, Stop, collect, exit_code_meaning, log::Log};
+use crate::session::{Command, Ended, Session, Stop, collect, exit_code_meaning, log::Log, log::Reader};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -92,10 +92,11 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
     let (stops, stops_in) = mpsc::channel(STOPS);
     let (ended_tell, ended) = watch::channel(false);
     core.add(&place, info.clone(), log.clone(), stops, ended)?;
+    let output = log.hold(Reader::Caller, 0);
     let (tell, result) = oneshot::channel();
     let one = One { core: core.clone(), place, session, info: info.clone(), log, exec, timeout };
     tokio::spawn(one.run(stdin, stops_in, tell, ended_tell));
-    Ok(Running { process: info, result })
+    Ok(Running { process: info, result, output })
 }
 
 /// One command under way.
@@ -190,7 +191,7 @@ impl One {
 
     fn not_run(&self, outcome: Outcome, duration: Duration) -> Ended {
         let info = self.session.info();
-        Ended { outcome, cwd: info.cwd, generation: info.generation, duration, warnings: Vec::new() }
+        Ended { outcome, cwd: info.cwd, generation: info.generation, no_directory: false, duration, warnings: Vec::new() }
     }
 
     async fn result(&self, ended: Ended) -> ExecResult {
@@ -216,6 +217,7 @@ impl One {
             warnings.push(Warning::new(WarningCode::OutputLost, format!("{bytes} bytes of the output are not in the log: {why}")));
         }
         let meaning = match &ended.outcome {
+            Outcome::Exited { .. } if ended.no_directory => Some("the directory cannot be entered; nothing ran".to_owned()),
             Outcome::Exited { exit_code } => exit_code_meaning(&self.exec.command, *exit_code),
             _ => None,
         };
@@ -223,6 +225,7 @@ impl One {
         if text.total > 0 {
             self.log.flush().await;
         }
+        self.log.told();
         ExecResult {
             process_id: self.info.id.clone(),
             backend: self.info.backend.clone(),
@@ -273,7 +276,7 @@ impl Core {
     pub(crate) fn begin(&self, place: &Place, id: &str, pid: u32, cwd: String) {
         let mut state = self.state();
         if let Some(entry) = state.table.get_mut(id) {
-            entry.begin(pid, cwd);
+            entry.begin(pid, cwd, self.shared.clock.now());
             self.shared.tell(Event::Process { process: Box::new(entry.shown()) });
         }
         drop(state);

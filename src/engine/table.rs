@@ -4,7 +4,7 @@
 //! never given twice while its row or its log is there.
 
 use super::EngineError;
-use crate::model::{ProcessId, ProcessInfo, ProcessState};
+use crate::model::{Millis, ProcessId, ProcessInfo, ProcessState, Warning, WarningCode};
 use crate::session::{Stop, log::Log};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,6 +27,8 @@ pub(crate) struct Entry {
     pub(crate) stops: mpsc::Sender<Stop>,
     /// Turns true when it has ended and its row is final.
     pub(crate) ended: watch::Receiver<bool>,
+    /// When its shell was seen to run it.
+    pub(crate) begun: Option<Millis>,
     order: u64,
 }
 
@@ -41,7 +43,7 @@ impl Table {
     /// Adds a row.
     pub(crate) fn add(&mut self, info: ProcessInfo, log: Arc<Log>, stops: mpsc::Sender<Stop>, ended: watch::Receiver<bool>) {
         self.next_order += 1;
-        let entry = Entry { order: self.next_order, info, log, stops, ended };
+        let entry = Entry { order: self.next_order, info, log, stops, ended, begun: None };
         self.rows.insert(entry.info.id.clone(), entry);
     }
 
@@ -108,12 +110,20 @@ impl Entry {
     pub(crate) fn shown(&self) -> ProcessInfo {
         let mut info = self.info.clone();
         info.output_bytes = self.log.total();
+        if !info.state.is_ended()
+            && let Some((bytes, why)) = self.log.lost()
+        {
+            let waits = if self.log.stalled() { "; the command waits until its caller reads" } else { "" };
+            info.warnings
+                .push(Warning::new(WarningCode::OutputLost, format!("{bytes} bytes of the output are not in the log: {why}{waits}")));
+        }
         info
     }
 
     /// Marks it as running.
-    pub(crate) fn begin(&mut self, pid: u32, cwd: String) {
+    pub(crate) fn begin(&mut self, pid: u32, cwd: String, now: Millis) {
         self.info.pid = Some(pid);
+        self.begun = Some(now);
         self.info.cwd = cwd;
         if self.info.state == ProcessState::Starting {
             self.info.state = ProcessState::Running;

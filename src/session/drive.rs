@@ -73,7 +73,8 @@ impl<'a> Drive<'a> {
         let Prepared { shell, nonce, .. } = prepared;
         let (reading, watch) = streams::read(shell.stdout, shell.stderr, &nonce, command.split, log);
         feed.begin(shell.stdin);
-        let family = Family { pid: shell.ready.pid, start_time: shell.ready.start_time, cookie: format!("{COOKIE}={}", command.id) };
+        let family =
+            Family { pid: shell.ready.pid, start_time: shell.ready.start_time, age: None, cookie: format!("{COOKIE}={}", command.id) };
         Self {
             watch,
             why: None,

@@ -48,7 +48,7 @@ impl Errand<'_> {
         let id = format!("errand-{nonce}");
         let script = make(&ready, &nonce, &id);
         let script = if ready.kind == "bash" { framed(&script, b":") } else { crate::shell::wrap_sh::framed(&script) };
-        let family = Family { pid: ready.pid, start_time: ready.start_time, cookie: format!("{COOKIE}={id}") };
+        let family = Family { pid: ready.pid, start_time: ready.start_time, age: None, cookie: format!("{COOKIE}={id}") };
         let talk = async {
             let write = async move {
                 // The shell may end before it has read everything: its answer says why.

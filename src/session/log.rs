@@ -1,16 +1,19 @@
 //! The output of one process: addressed by absolute offset, whole on disk, bounded in memory.
 //!
 //! Invariant: an append is one copy into memory; the disk is another thread's business, so a small command pays no file I/O
-//! before its result, and a full or slow disk never fails a command.
+//! before its result, and a full or slow disk never fails a command. What the disk does not keep, whoever holds it still gets.
 
 mod disk;
+mod hold;
 mod index;
 mod memory;
 
 pub use disk::remove;
+pub use hold::{Hold, Reader};
 
 use crate::model::{Chunk, LogStart, Run, Stream};
 use disk::{Disk, Place};
+use hold::Holds;
 use index::Index;
 use memory::Memory;
 use std::io;
@@ -20,6 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// Bytes at the end that stay in memory, for those who watch.
 const RING: u64 = 256 * 1024;
@@ -33,6 +37,8 @@ const LINES_WITHIN: u64 = 1024 * 1024;
 const READ_MAX: u64 = 8 * 1024 * 1024;
 /// An ended log this short stays in memory: most are, and most are looked at once more.
 const SHORT: u64 = 4096;
+/// Of an ended log that the disk did not take so much of the end stays in memory.
+const REST: usize = 16 * 1024;
 
 /// The log of one process. One writer, any number of readers.
 pub struct Log {
@@ -43,6 +49,7 @@ pub struct Log {
 struct Inner {
     state: Mutex<State>,
     disk: Mutex<Disk>,
+    cap: u64,
     total: AtomicU64,
     finished: AtomicBool,
     /// It is longer, or finished.
@@ -62,6 +69,11 @@ struct State {
     lingering: bool,
     lost: u64,
     reason: Option<String>,
+    holds: Holds,
+    /// Whether the caller has been waited for so long that it was said.
+    stalled: bool,
+    /// Its result was told: no more than the rest of what was lost is kept.
+    told: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -79,10 +91,14 @@ impl Log {
             lingering: false,
             lost: 0,
             reason: None,
+            holds: Holds::default(),
+            stalled: false,
+            told: false,
         };
         let inner = Inner {
             state: Mutex::new(state),
             disk: Mutex::new(Disk::new(path.clone(), cap)),
+            cap,
             total: AtomicU64::new(0),
             finished: AtomicBool::new(false),
             grown: Notify::new(),
@@ -91,22 +107,36 @@ impl Log {
         Arc::new(Self { inner: Arc::new(inner), path })
     }
 
-    /// Appends bytes of a stream. Waits only when the disk is behind by more than the bound. A full disk loses output, which
-    /// is counted and told by [`Log::lost`]; it never fails the command. Cancel safe in so far as a whole prefix is appended.
+    /// Appends bytes of a stream. Waits when the disk is behind by more than the bound. What a full disk does not take, or
+    /// what is over the cap, is counted and told by [`Log::lost`], and never fails the command; but while somebody holds it
+    /// who has not read it ([`Log::hold`]) this waits for them. Cancel safe in so far as a whole prefix is appended.
     pub async fn append(&self, stream: Stream, bytes: &[u8]) {
         let mut left = bytes;
         while !left.is_empty() {
             match self.inner.push(stream, left) {
-                0 => {
-                    let mut written = std::pin::pin!(self.inner.written.notified());
-                    written.as_mut().enable();
-                    if lock(&self.inner.state).behind() >= BEHIND {
-                        written.await;
-                    }
-                }
+                0 => self.inner.room().await,
                 n => left = &left[n..],
             }
         }
+    }
+
+    /// Holds the output from `offset` on for a reader: what the disk does not keep stays in memory until the reader has
+    /// passed it or is gone, and beyond a bound the command waits, as at a pipe. For the command's caller it waits without
+    /// end ([`Log::stalled`] tells that), for a watcher only as long as that reads on.
+    pub fn hold(&self, reader: Reader, offset: u64) -> Hold {
+        Hold::new(&self.inner, reader, offset)
+    }
+
+    /// Whether the command has been waiting for its caller for long, because the disk takes no more.
+    pub fn stalled(&self) -> bool {
+        lock(&self.inner.state).stalled
+    }
+
+    /// Says that the result was made: of what the disk did not take only the end stays in memory, once nobody holds it.
+    pub fn told(&self) {
+        let mut state = lock(&self.inner.state);
+        state.told = true;
+        self.inner.let_go(state);
     }
 
     /// Bytes so far.
@@ -230,18 +260,35 @@ impl Log {
         if len == 0 {
             return Ok(Vec::new());
         }
-        if let Some(runs) = lock(&self.inner.state).index.runs(offset, len) {
-            return Ok(runs);
-        }
+        let known = {
+            let state = lock(&self.inner.state);
+            if let Some(runs) = state.index.runs(offset, len) {
+                return Ok(runs);
+            }
+            state.index.known(offset + len)
+        };
         let path = self.path.clone();
-        tokio::task::spawn_blocking(move || index::read(&path, offset, len)).await.map_err(io::Error::other)?
+        tokio::task::spawn_blocking(move || index::read(&path, offset, len, &known)).await.map_err(io::Error::other)?
     }
 }
 
 impl State {
-    /// Memory that waits for the disk.
+    /// Memory that waits for the disk, or that the disk did not take and somebody has not read yet.
     fn behind(&self) -> u64 {
-        self.memory.total() - self.memory.written() + self.index.unwritten_bytes()
+        let gone = self.memory.written().min(self.memory.wanted_from(self.held_from()));
+        self.memory.total() - gone + self.index.unwritten_bytes()
+    }
+
+    /// What nobody before this offset has read.
+    fn held_from(&self) -> u64 {
+        self.holds.last().unwrap_or(u64::MAX)
+    }
+
+    /// Bytes that may be taken now.
+    fn room(&self, cap: u64) -> u64 {
+        // What is over the cap goes for ever when more comes: the caller reads it first.
+        let reach = self.holds.last_caller().map_or(u64::MAX, |at| disk::reach(cap, at));
+        BEHIND.saturating_sub(self.behind()).min(reach.saturating_sub(self.memory.total()))
     }
 }
 
@@ -249,7 +296,7 @@ impl Inner {
     /// Takes as much as there is room for; 0 when there is none.
     fn push(self: &Arc<Self>, stream: Stream, bytes: &[u8]) -> usize {
         let mut state = lock(&self.state);
-        let room = BEHIND.saturating_sub(state.behind());
+        let room = state.room(self.cap);
         let n = usize::try_from(room).map_or(bytes.len(), |room| room.min(bytes.len()));
         if n > 0 {
             let offset = state.memory.total();
@@ -257,7 +304,7 @@ impl Inner {
             state.memory.push(&bytes[..n]);
             self.total.store(state.memory.total(), Ordering::Release);
         }
-        if state.behind() >= BEHIND {
+        if state.room(self.cap) == 0 {
             state.wanted = state.memory.total();
         }
         self.start_writer(&mut state);
@@ -275,6 +322,50 @@ impl Inner {
         drop(state);
         self.grown.notify_waiters();
         n
+    }
+
+    /// Waits until there may be room, or until a watcher was given up.
+    async fn room(&self) {
+        let since = Instant::now();
+        loop {
+            let mut written = std::pin::pin!(self.written.notified());
+            written.as_mut().enable();
+            let late = {
+                let mut state = lock(&self.state);
+                let total = state.memory.total();
+                state.holds.give_up(total, since);
+                if state.room(self.cap) > 0 {
+                    if std::mem::take(&mut state.stalled) {
+                        tracing::info!("a command goes on: its caller reads again");
+                    }
+                    return self.let_go(state);
+                }
+                if !state.stalled && since.elapsed() >= hold::PATIENCE && state.holds.last_caller().is_some_and(|at| at < total) {
+                    state.stalled = true;
+                    let reason = state.reason.clone().unwrap_or_default();
+                    tracing::warn!(reason, "a command waits until its caller reads: its output cannot be kept");
+                }
+                let stalls = (!state.stalled && state.holds.last_caller().is_some()).then(|| since + hold::PATIENCE);
+                state.holds.patience(total, since).into_iter().chain(stalls).min()
+            };
+            match late {
+                Some(late) => drop(tokio::time::timeout_at(late, written).await),
+                None => written.await,
+            }
+        }
+    }
+
+    /// Lets go of what nobody needs any more, and wakes whoever waits for room.
+    fn let_go(&self, mut state: MutexGuard<'_, State>) {
+        let held = state.held_from();
+        state.memory.let_go(RING, held);
+        let first = state.memory.first();
+        state.index.trim(first);
+        if state.told && state.lost > 0 && held >= state.memory.total() && state.memory.written() == state.memory.total() {
+            state.memory.rest(REST);
+        }
+        drop(state);
+        self.written.notify_waiters();
     }
 
     /// Asks for everything up to an offset to be written; tells whether it is.
@@ -314,28 +405,37 @@ impl Inner {
             let records = state.index.next(end);
             drop(state);
             let mut disk = lock(&self.disk);
-            let mut lost = disk.write(job.start, &job.bytes[job.from..]);
-            if let Err(e) = disk.write_index(&records) {
-                lost.reason.get_or_insert_with(|| format!("which output was stderr could not be written: {e}"));
-            }
+            let lost = disk.write(job.start, &job.bytes[job.from..]);
+            let indexed = disk.write_index(&records);
             drop(disk);
             drop(job);
             let mut state = lock(&self.state);
-            state.memory.done(end, RING);
-            let first = state.memory.first();
-            state.index.done(records.len(), first);
-            state.lost += lost.bytes;
-            if lost.reason.is_some() {
-                state.reason = lost.reason;
+            if let Some(reason) = lost.reason {
+                if state.reason.is_none() {
+                    tracing::warn!(reason, "the output of a command is not kept whole");
+                }
+                state.reason = Some(reason);
             }
-            drop(state);
-            self.written.notify_waiters();
+            state.lost += lost.bytes;
+            if let Some(failed) = lost.failed {
+                state.memory.failed(failed);
+            }
+            state.memory.done(end);
+            match indexed {
+                Ok(()) => state.index.done(records.len()),
+                Err(e) if state.index.failed() => {
+                    state.reason.get_or_insert_with(|| format!("which output was stderr could not be written: {e}"));
+                }
+                // They are tried again.
+                Err(_) => {}
+            }
+            self.let_go(state);
         }
     }
 
     /// Lets go of memory and descriptors: it has ended and is on disk.
     fn settle(&self, state: &mut State) {
-        if state.memory.total() > SHORT && state.lost == 0 {
+        if state.memory.total() > SHORT && !state.memory.has_failed() {
             state.memory.release();
         } else {
             state.memory.shrink();

@@ -107,6 +107,8 @@ pub struct Ended {
     pub cwd: String,
     /// The session's generation now.
     pub generation: u64,
+    /// Whether nothing ran, because the command's own directory could not be entered.
+    pub no_directory: bool,
     /// From the start of the command to its end.
     pub duration: Duration,
     /// What the caller must know.

@@ -252,7 +252,7 @@ impl Session {
         if !matches!(outcome, Outcome::TransportLost { .. }) {
             self.prewarm();
         }
-        self.ended(outcome, ran.took, warnings)
+        Ended { no_directory: refused, ..self.ended(outcome, ran.took, warnings) }
     }
 
     /// Reads the record of a shell that could only leave it in a file. Near that costs nothing; far it costs a shell, and
@@ -277,7 +277,7 @@ impl Session {
     fn ended(&self, outcome: Outcome, duration: Duration, mut warnings: Vec<Warning>) -> Ended {
         let mut state = self.state();
         warnings.append(&mut state.pending);
-        Ended { outcome, cwd: show(&state.cwd), generation: state.generation, duration, warnings }
+        Ended { outcome, cwd: show(&state.cwd), generation: state.generation, no_directory: false, duration, warnings }
     }
 }
 

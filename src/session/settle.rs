@@ -40,6 +40,10 @@ pub(super) async fn settle(drive: &mut Drive<'_>, same_files: bool) -> Vec<u32> 
 /// Waits until both streams have ended, or the shell has said its last word, or has been silent without one.
 async fn until_last_word(drive: &mut Drive<'_>, drain: Duration) {
     while drive.reading.is_some() && drive.why.is_none() {
+        if drive.watch.seen().held > 0 {
+            drive.step(None).await;
+            continue;
+        }
         let silent = {
             let seen = drive.watch.seen();
             let trap_follows = seen.records.iter().any(|r| matches!(r, Record::End(end) if end.trap_follows));
@@ -72,6 +76,11 @@ async fn left_behind(drive: &mut Drive<'_>) -> Vec<u32> {
                 return Vec::new();
             }
         };
+        if drive.watch.seen().held > 0 && drive.reading.is_some() && drive.why.is_none() {
+            // Output waits for room in the log: it is there, and more may be behind it.
+            drive.step(None).await;
+            continue;
+        }
         let now = Instant::now();
         let last = Instant::from_std(drive.watch.seen().last);
         let tail = !members.tails.is_empty() && now < last + TAIL_QUIET;

@@ -6,6 +6,7 @@
 use super::log::Log;
 use crate::model::Stream;
 use crate::shell::record::{Fence, Parser, Record};
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -28,6 +29,8 @@ pub(super) struct Seen {
     pub(super) fence: bool,
     /// Whether its last record has come.
     pub(super) end: bool,
+    /// Streams whose bytes wait for room in the log.
+    pub(super) held: usize,
     /// When bytes last came.
     pub(super) last: Instant,
 }
@@ -53,7 +56,7 @@ impl Watch {
 
 /// Starts nothing by itself: the future reads both streams until they end.
 pub(super) fn read(stdout: Pipe, stderr: Pipe, nonce: &str, split: bool, log: Arc<Log>) -> (BoxFuture<'static, ()>, Arc<Watch>) {
-    let seen = Seen { records: Vec::new(), fence: false, end: false, last: Instant::now() };
+    let seen = Seen { records: Vec::new(), fence: false, end: false, held: 0, last: Instant::now() };
     let watch = Arc::new(Watch { seen: Mutex::new(seen), changed: Notify::new() });
     let out = read_out(stdout, Fence::new(nonce), log.clone(), watch.clone());
     let err = read_err(stderr, Parser::new(nonce), split.then_some(log), watch.clone());
@@ -61,6 +64,21 @@ pub(super) fn read(stdout: Pipe, stderr: Pipe, nonce: &str, split: bool, log: Ar
         tokio::join!(out, err);
     });
     (reading, watch)
+}
+
+/// Appends to the log; where that waits it shows, so that nobody takes it for silence.
+async fn keep(log: &Log, stream: Stream, bytes: &[u8], watch: &Watch) {
+    let mut append = std::pin::pin!(log.append(stream, bytes));
+    if append.as_mut().now_or_never().is_some() {
+        return;
+    }
+    watch.seen().held += 1;
+    append.await;
+    let mut seen = watch.seen();
+    seen.held -= 1;
+    seen.last = Instant::now();
+    drop(seen);
+    watch.changed.notify_one();
 }
 
 /// stdout: everything but the fence is output.
@@ -77,7 +95,7 @@ async fn read_out(mut stream: Pipe, mut fence: Fence, log: Arc<Log>, watch: Arc<
         let was_seen = fence.seen();
         let output = fence.feed(&buffer, &mut scratch);
         if !output.is_empty() {
-            log.append(Stream::Out, output).await;
+            keep(&log, Stream::Out, output, &watch).await;
         }
         let mut seen = watch.seen();
         seen.last = Instant::now();
@@ -106,7 +124,7 @@ async fn read_err(mut stream: Pipe, mut parser: Parser, log: Option<Arc<Log>>, w
         rest.clear();
         parser.feed(&buffer, &mut records, &mut rest);
         if let Some(log) = log.as_ref().filter(|_| !rest.is_empty()) {
-            log.append(Stream::Err, &rest).await;
+            keep(log, Stream::Err, &rest, &watch).await;
         }
         let mut seen = watch.seen();
         seen.last = Instant::now();

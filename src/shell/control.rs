@@ -4,6 +4,7 @@
 //! text; an answer counts only with the nonce of this shell.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 const BASH: &str = include_str!("../../assets/control.sh");
 const SH: &str = include_str!("../../assets/control-sh.sh");
@@ -37,6 +38,8 @@ pub struct Named<'a> {
     pub pid: u32,
     /// When the shell began (field 22 of its stat), when known.
     pub start: Option<u64>,
+    /// At least how long ago it began, where that is not known.
+    pub age: Option<Duration>,
     /// Its cookie, `NAME=value` without blanks.
     pub cookie: &'a str,
 }
@@ -96,7 +99,12 @@ pub fn line(id: u64, request: &Request<'_>) -> Option<String> {
         if !is_word(named.cookie) {
             return None;
         }
-        let start = named.start.map_or_else(|| "-".to_owned(), |s| s.to_string());
+        let start = match (named.start, named.age) {
+            (Some(start), _) => start.to_string(),
+            // In the ticks of /proc/uptime, hundredths of a second.
+            (None, Some(age)) => format!("~{}", age.as_millis() / 10),
+            (None, None) => "-".to_owned(),
+        };
         // Writing to a String cannot fail.
         let _ = write!(out, " {} {start} {}", named.pid, named.cookie);
     }
@@ -189,11 +197,13 @@ mod tests {
 
     #[test]
     fn requests_are_single_lines_of_words() {
-        let named = Named { pid: 7, start: Some(99), cookie: "QD_PROCESS=abc" };
+        let named = Named { pid: 7, start: Some(99), age: None, cookie: "QD_PROCESS=abc" };
         assert_eq!(line(1, &Request::Ping).unwrap(), "1 ping\n");
         assert_eq!(line(2, &Request::Note(named)).unwrap(), "2 note 7 QD_PROCESS=abc\n");
         assert_eq!(line(3, &Request::Forget(7)).unwrap(), "3 forget 7\n");
         assert_eq!(line(4, &Request::Family(Named { start: None, ..named })).unwrap(), "4 family 7 - QD_PROCESS=abc\n");
+        let old = Named { start: None, age: Some(Duration::from_millis(12_345)), ..named };
+        assert_eq!(line(4, &Request::Family(old)).unwrap(), "4 family 7 ~1234 QD_PROCESS=abc\n");
         assert_eq!(line(5, &Request::End { named, grace_ms: 2000 }).unwrap(), "5 end 7 99 QD_PROCESS=abc 2000\n");
         assert_eq!(line(6, &Request::Signal { named, number: 2 }).unwrap(), "6 signal 7 99 QD_PROCESS=abc 2\n");
         for cookie in ["", "a b", "a\nb", "a\\b", "ä"] {

@@ -115,8 +115,8 @@ impl<L: Dial> App<L> {
         events.into_iter().flat_map(|e| self.state.input(e)).collect()
     }
 
-    /// Takes a report of the tasks.
-    pub(super) async fn report(&mut self, report: Report<L::Daemon>) {
+    /// Takes a report of the tasks; gives what is to be done because of it.
+    pub(super) async fn report(&mut self, report: Report<L::Daemon>) -> Vec<Effect> {
         self.clock();
         match &report {
             Report::Msg(msg) => match self.state.urgency(msg) {
@@ -151,8 +151,10 @@ impl<L: Dial> App<L> {
                 };
                 self.state.apply(msg);
                 self.open_stdin(opened);
+                return self.state.settle_question();
             }
         }
+        Vec::new()
     }
 
     /// A command that was run with its stdin open is typed into at once.
@@ -246,15 +248,12 @@ impl<L: Dial> App<L> {
         self.resize_at = Some(Instant::now() + RESIZE);
     }
 
-    /// Takes a new size.
+    /// Takes a new size. Everything is sent again even when it is the old one: a terminal that was smaller for a moment has
+    /// lost what did not fit.
     pub(super) fn resized(&mut self, size: (u16, u16)) {
         self.resize_at = None;
-        if self.state.size != size {
-            self.state.size = size;
-            self.dirty = true;
-            self.urgent = true;
-            self.painter.forget();
-        }
+        self.state.size = size;
+        self.reentered();
     }
 
     /// Tells whether a new size is due to be taken.

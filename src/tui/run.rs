@@ -120,6 +120,7 @@ pub(super) async fn on<L: Dial>(tty: File, options: Options, dial: L) -> Result<
         Some(Report::Failed(e)) => Err(TuiError::Client(e)),
         first => {
             if let Some(report) = first {
+                // Nothing was asked yet, so nothing is to be done.
                 app.report(report).await;
             }
             with_terminal(tty, &mut app, &mut reports, &mut signals, options.settings.ui.mouse).await
@@ -239,7 +240,7 @@ async fn turn<L: Dial>(
             sent = frames.sent() => { sent.map_err(TuiError::Gone)?; Vec::new() }
             report = reports.recv() => match report {
                 Some(Report::Failed(e)) => return Err(TuiError::Client(e)),
-                Some(report) => { app.report(report).await; Vec::new() }
+                Some(report) => app.report(report).await,
                 None => return Ok(()),
             },
             () = timer => Vec::new(),

@@ -95,6 +95,26 @@ fn wait_gives_the_codes() {
 }
 
 #[test]
+fn wait_sees_what_the_output_comes_to() {
+    let home = Home::new();
+    let done = id(&home, "echo listening on 80; exit 4");
+    home.run(["wait", "--until", "pattern=on 80$", &done]).code(0);
+    home.run(["wait", "--until", "pattern=on 81", &done]).code(1).says(&["ended before"]);
+    home.run(["wait", "--until", "output", &done]).code(1).says(&["ended before"]);
+    home.run(["wait", "--until", "quiet=100", &done]).code(0);
+    home.run(["wait", "--until", "exit", &done]).code(4);
+    let go = home.work().join("go");
+    let (_running, id) =
+        begun(&home, &format!("echo begun; until [ -e '{}' ]; do sleep 0.05; done; printf 'name? '; sleep 7012", go.display()));
+    home.run(["wait", "--until", "quiet=50", &id]).code(0);
+    home.run(["wait", "--until", "output", "--timeout", "100ms", &id]).code(124).says(&["time ran out"]);
+    let waiting = home.start(["wait", "--json", "--until", "pattern=^name[?] $", &id]);
+    std::fs::write(&go, "").expect("the folder is ours");
+    assert_eq!(waiting.done().code(0).json()[0]["state"], "running");
+    home.run(["wait", "--until", "output", "zzzz"]).code(64).says(&["zzzz"]);
+}
+
+#[test]
 fn kill_ends_a_command_and_its_caller_is_told() {
     let home = Home::new();
     let (running, id) = begun(&home, "echo begun; sleep 7011");

@@ -29,6 +29,8 @@ fn press(tui: &mut Pty, keys: &str) {
 
 #[track_caller]
 fn detach(mut tui: Pty) {
+    // With a command of its own running it would ask.
+    tui.wait_for("that nothing runs", |screen| !screen.contains(" running "));
     press(&mut tui, "d");
     assert_eq!(tui.end().code(), Some(0));
     tui.assert_restored();

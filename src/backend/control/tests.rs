@@ -154,6 +154,14 @@ async fn a_number_that_somebody_else_has_now_is_not_touched() {
         ] {
             assert!(members.alive.is_empty(), "{kind}");
         }
+        // Nor is one that is younger than the command that had its number, as after a restart of the machine.
+        let aged =
+            |age| Family { start_time: None, age: Some(Duration::from_secs(age)), cookie: "QD_PROCESS=gone".into(), ..run.family.clone() };
+        for ask in [Ask::Survivors, Ask::Signal(15), Ask::End { grace: Duration::ZERO }] {
+            assert!(within(control.family(aged(3600), ask)).await.unwrap().alive.is_empty(), "{kind}");
+        }
+        let members = within(control.family(aged(0), Ask::Survivors)).await.unwrap();
+        assert!(members.alive.contains(&run.family.pid), "{kind}");
         assert!(alive(run.family.pid), "{kind}");
         assert!(end(&control, &run).await.verified, "{kind}");
     }
@@ -213,5 +221,5 @@ async fn requests_fail_as_lost_when_it_is_killed() {
     let why = within(control.gone()).await;
     assert_eq!((why.kind, why.message.as_str()), (ErrorKind::Lost, "the control shell was ended by SIGKILL"));
     assert_eq!(within(control.ping()).await.unwrap_err(), why);
-    assert_eq!(control.note(Family { pid, start_time: None, cookie: "A=b".into() }).await.unwrap_err(), why);
+    assert_eq!(control.note(Family { pid, start_time: None, age: None, cookie: "A=b".into() }).await.unwrap_err(), why);
 }

@@ -64,7 +64,7 @@ struct Programs {
 impl Local {
     /// Makes the backend. Shells start in the directory of this process: the daemon's is `/`.
     pub fn new(client_env: ClientEnv) -> Self {
-        let up = Link { up: true, epoch: 1, last_heard: Some(Instant::now()), ..Link::default() };
+        let up = Link { up: true, epoch: 1, last_heard: Some(Instant::now()), lost: None };
         let (sender, link) = watch::channel(up);
         let capabilities = Capabilities { pty: false, separate_streams: true, verified_kill: true, same_files: true };
         let about = About { name: "local".into(), kind: BackendKind::Local, address: String::new(), capabilities, link };
@@ -128,7 +128,7 @@ impl Local {
         let known = spawned.child.known.clone();
         let mut unborn = Unborn { known: Some(known.clone()) };
         if let Some(reaper) = &self.reaper {
-            reaper.watch(&Family { pid: known.pid, start_time: Some(known.start), cookie: String::new() });
+            reaper.watch(&Family { pid: known.pid, start_time: Some(known.start), age: None, cookie: String::new() });
         }
         let mut exit = watch_exit(spawned.child, self.reaper.clone());
         let room = Room::take(&self.large_pipes);

@@ -186,7 +186,7 @@ fn parse(entry: &[u8; SLOT]) -> Option<Family> {
     let text = std::str::from_utf8(entry).ok()?.trim_end_matches('\0');
     let mut words = text.splitn(3, ' ');
     let (pid, start) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    Some(Family { pid, start_time: Some(start), cookie: words.next()?.to_owned() })
+    Some(Family { pid, start_time: Some(start), age: None, cookie: words.next()?.to_owned() })
 }
 
 #[cfg(test)]
@@ -245,7 +245,7 @@ mod tests {
             }
         };
         let pid: i32 = tokio::time::timeout(CAP, appears("pid")).await.unwrap().trim().parse().unwrap();
-        reaper.watch(&Family { pid: 7, start_time: Some(8), cookie: "QD_PROCESS=x".into() });
+        reaper.watch(&Family { pid: 7, start_time: Some(8), age: None, cookie: "QD_PROCESS=x".into() });
         std::fs::remove_file(dir.path().join("pid")).unwrap();
         rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::KILL).unwrap();
         let again: i32 = tokio::time::timeout(CAP, appears("pid")).await.unwrap().trim().parse().unwrap();

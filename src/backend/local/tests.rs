@@ -35,7 +35,7 @@ pub(in crate::backend) async fn run(local: &Local, command: &str) -> Running {
     let set_up = format!("exec 3<&0 0</dev/null; PATH={}; export {cookie}", std::env::var("PATH").unwrap());
     let text = format!("{} {}\n{set_up}{command}", set_up.len(), command.len());
     shell.stdin.write_all(text.as_bytes()).await.expect("script sent");
-    let family = Family { pid: shell.ready.pid, start_time: shell.ready.start_time, cookie };
+    let family = Family { pid: shell.ready.pid, start_time: shell.ready.start_time, age: None, cookie };
     Running { shell, family }
 }
 
@@ -342,6 +342,6 @@ async fn one_signal_reaches_the_tree() {
 
 #[tokio::test]
 async fn missing_signals_are_refused() {
-    let family = Family { pid: u32::MAX >> 1, start_time: None, cookie: "QD_PROCESS=none".into() };
+    let family = Family { pid: u32::MAX >> 1, start_time: None, age: None, cookie: "QD_PROCESS=none".into() };
     assert!(local().family(family, Ask::Signal(99)).await.is_err());
 }

@@ -162,7 +162,7 @@ impl Attendant {
 
 /// Names a command of which only the shell is known.
 fn unnamed(pid: u32) -> Family {
-    Family { pid, start_time: None, cookie: "-".to_owned() }
+    Family { pid, start_time: None, age: None, cookie: "-".to_owned() }
 }
 
 /// Keeps a control shell there as long as the connection lives.

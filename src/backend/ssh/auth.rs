@@ -38,6 +38,8 @@ struct Login<'a> {
     /// What the server would still take.
     remaining: MethodSet,
     rsa_hash: Option<Option<HashAlg>>,
+    /// Whether no key was used that may want a touch.
+    quiet: bool,
 }
 
 /// How one offer went.
@@ -48,8 +50,8 @@ enum Offer {
     Stop,
 }
 
-/// Logs in within 30 s.
-pub(super) async fn login(handle: &mut Handle<Events>, target: &Target, link: &LinkState) -> Result<(), BackendError> {
+/// Logs in within 30 s. Tells whether that surely asked nobody anything, so that it may be done again unasked.
+pub(super) async fn login(handle: &mut Handle<Events>, target: &Target, link: &LinkState) -> Result<bool, BackendError> {
     let mut login = Login {
         handle,
         target,
@@ -59,6 +61,7 @@ pub(super) async fn login(handle: &mut Handle<Events>, target: &Target, link: &L
         passed_over: Vec::new(),
         remaining: MethodSet::empty(),
         rsa_hash: None,
+        quiet: true,
     };
     timeout(LIMIT, login.run()).await.unwrap_or_else(|_| {
         Err(BackendError::new(ErrorKind::TimedOut, format!("the login at {} did not end within {} s", target.address(), LIMIT.as_secs())))
@@ -66,12 +69,12 @@ pub(super) async fn login(handle: &mut Handle<Events>, target: &Target, link: &L
 }
 
 impl Login<'_> {
-    async fn run(&mut self) -> Result<(), BackendError> {
+    async fn run(&mut self) -> Result<bool, BackendError> {
         let order: [bool; 2] = if self.target.keys_given { [false, true] } else { [true, false] };
         for agent in order {
             let offer = if agent { self.agent().await? } else { self.files().await? };
             match offer {
-                Offer::In => return Ok(()),
+                Offer::In => return Ok(self.quiet),
                 Offer::Stop => return Err(self.refused()),
                 Offer::Refused => {}
             }
@@ -80,7 +83,7 @@ impl Login<'_> {
             // Tells what the server would take, and gets in where it takes everybody.
             let result = self.handle.authenticate_none(&self.target.user).await;
             if let Offer::In = self.judge(result.map_err(|e| e.to_string()))? {
-                return Ok(());
+                return Ok(self.quiet);
             }
         }
         Err(self.refused())
@@ -171,6 +174,7 @@ impl Login<'_> {
             if !self.take(&public, what) {
                 continue;
             }
+            self.quiet &= !public.algorithm().as_str().starts_with("sk-");
             let hash = self.hash(&public).await;
             let user = &self.target.user;
             let result = match identity {

@@ -23,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Window of a channel. Half of it is what one round trip can carry.
 const WINDOW: u32 = 2 << 20;
-/// Longest wait for the answer to a check.
-const CHECK: Duration = Duration::from_secs(3);
+/// Longest wait for the answer to a check: a little less than its caller waits, so that what is found out is known here too.
+const CHECK: Duration = Duration::from_millis(2500);
 /// How long the farewell may take.
 const FAREWELL: Duration = Duration::from_millis(200);
 
@@ -35,6 +35,8 @@ pub(super) struct Conn {
     pub(super) link: Arc<LinkState>,
     /// Room for commands.
     pub(super) slots: Arc<Slots>,
+    /// Whether logging in asked nobody anything.
+    pub(super) quiet: bool,
     target: Target,
     runtime: tokio::runtime::Handle,
     /// Cancelled when not even one command has room beside the control shell.
@@ -66,13 +68,14 @@ pub(super) async fn connect(target: &Target) -> Result<Arc<Conn>, BackendError> 
     };
     let limit = target.connect_timeout;
     let mut handle = timeout(limit, shake).await.unwrap_or_else(|_| Err(too_late(target, &link, limit)))?;
-    auth::login(&mut handle, target, &link).await?;
+    let quiet = auth::login(&mut handle, target, &link).await?;
     // From here on `Conn` cuts it.
     cut.disarm();
     Ok(Arc::new(Conn {
         handle: Arc::new(handle),
         link,
         slots: Slots::new(),
+        quiet,
         target: target.clone(),
         runtime: tokio::runtime::Handle::current(),
         crowded: CancellationToken::new(),
@@ -118,7 +121,13 @@ pub(super) fn config(keys: &[russh::keys::Algorithm]) -> Config {
 }
 
 impl Conn {
-    /// One round trip. Gives up after 3 s without harm to the connection. When other bytes arrive meanwhile the link is slow,
+    /// Where it leads.
+    #[cfg(test)]
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// One round trip. Gives up after 2.5 s without harm to the connection. When other bytes arrive meanwhile the link is slow,
     /// not silent, and the wait itself is the answer.
     pub(super) async fn check(&self) -> Result<Duration, BackendError> {
         let started = Instant::now();
@@ -168,26 +177,16 @@ impl Conn {
         silent
     }
 
-    /// Runs a command on a channel of its own. Waits for its turn as long as the connection lives; `limit` is for what comes
-    /// then, and what is left of it is given back as a moment. Cancel safe: a channel that comes up for nobody is closed.
-    pub(super) async fn exec(self: &Arc<Self>, command: &str, limit: Duration) -> Result<(Channel, Instant), BackendError> {
-        let mut kept: Option<Slot> = None;
-        let mut by = Instant::now() + limit;
+    /// Runs a command on a channel of its own, trying until `by` while the server refuses. Says that it is full when others
+    /// use all the room there is. Cancel safe: a channel that comes up for nobody is closed.
+    pub(super) async fn exec(self: &Arc<Self>, slot: Slot, command: &str, by: Instant) -> Result<Channel, OpenError> {
+        let mut kept = Some(slot);
         for refusals in 1u32.. {
-            let slot = match kept.take() {
-                Some(slot) => slot,
-                None => {
-                    let slot = self.turn().await?;
-                    by = Instant::now() + limit;
-                    slot
-                }
-            };
-            let opened = timeout_at(by.into(), self.exec_in(Some(slot), command)).await;
-            let refused = match opened.unwrap_or_else(|_| Err(OpenError::Failed(self.silence()))) {
-                Ok(channel) => return Ok((channel, by)),
-                Err(OpenError::Failed(e)) => return Err(e),
-                Err(OpenError::Full(slot)) => slot,
-            };
+            let opened = timeout_at(by.into(), self.exec_in(kept.take(), command)).await;
+            match opened.unwrap_or_else(|_| Err(OpenError::Failed(self.silence()))) {
+                Err(OpenError::Full(slot)) => kept = slot,
+                done => return done,
+            }
             // A server frees a slot some time after the close, so the first refusal means little.
             if refusals > 1 {
                 self.slots.shrink();
@@ -195,9 +194,9 @@ impl Conn {
                     // No other command is in the way, so what is left is the control shell, or a slot that is freed late.
                     self.crowded.cancel();
                 }
-            }
-            if self.slots.used() <= self.slots.limit() {
-                kept = refused;
+                if self.slots.used() > self.slots.limit() {
+                    break;
+                }
             }
             let pause = Duration::from_millis(10 << refusals.min(5));
             if Instant::now() + pause >= by {
@@ -205,24 +204,7 @@ impl Conn {
             }
             sleep(pause).await;
         }
-        Err(self.busy())
-    }
-
-    /// Waits for a slot, or for the end of the connection.
-    async fn turn(&self) -> Result<Slot, BackendError> {
-        tokio::select! {
-            biased;
-            () = self.link.closed.cancelled() => Err(self.broken(&russh::Error::Disconnect)),
-            slot = self.slots.take() => Ok(slot),
-        }
-    }
-
-    fn busy(&self) -> BackendError {
-        BackendError::new(
-            ErrorKind::Busy,
-            format!("{} has no room for another command: {} run there over this connection", self.target.place(), self.slots.open()),
-        )
-        .with_fix("wait for one to end, or raise MaxSessions of its sshd")
+        Err(OpenError::Full(None))
     }
 
     /// Opens a channel and asks for a command to be run on it, once. Cancel safe, as `exec` is.

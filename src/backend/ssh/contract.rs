@@ -363,30 +363,27 @@ async fn more_commands_than_sessions_wait_for_their_turn() {
 async fn a_start_waits_for_room_however_long_and_says_so() {
     let Some(rig) = Rig::start("MaxSessions 1") else { return };
     let ssh = rig.backend();
-    let held = ssh.start(start()).await.expect("the only one");
+    // The only one on the first connection, and one on each of two more.
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(ssh.start(Start { timeout: CAP, ..start() }).await.expect("room"));
+    }
     // Its own time does not count while it waits for room.
-    let waits = ssh.start(Start { timeout: Duration::from_secs(3), ..start() });
-    let mut link = ssh.about().link.clone();
-    let freed = async {
-        timeout(CAP, link.wait_for(|link| link.waiting == 1)).await.expect("in time").expect("the link is watched");
-        tokio::time::sleep(Duration::from_secs(4)).await;
-        drop(held);
-    };
-    let (got, ()) = tokio::join!(waits, freed);
-    let _held = got.expect("room again");
-    timeout(CAP, link.wait_for(|link| link.waiting == 0)).await.expect("in time").expect("the link is watched");
-    // The connection ends: nobody waits for its room any longer.
-    let lost = async {
-        timeout(CAP, link.wait_for(|link| link.waiting == 1)).await.expect("in time").expect("the link is watched");
-        ssh.close().await;
-    };
-    let waits = timeout(CAP, ssh.start(start()));
-    let (got, ()) = tokio::join!(waits, lost);
-    assert!(got.is_ok(), "it goes on waiting for the room of a connection that has ended");
+    let mut waits = ssh.start(Start { timeout: Duration::from_secs(3), ..start() });
+    tokio::select! {
+        got = &mut waits => panic!("there is no room: {:?}", got.err()),
+        () = async { tokio::join!(ssh.pressed(), tokio::time::sleep(Duration::from_secs(4))); } => {}
+    }
+    held.pop();
+    held.push(waits.await.expect("room again"));
+    ssh.close().await;
+    for shell in held {
+        assert!(matches!(timeout(CAP, shell.exit).await.expect("lost with all connections"), Exit::Lost(_)));
+    }
 }
 
 fn family(shell: &Shell, cookie: &str) -> Family {
-    Family { pid: shell.ready.pid, start_time: None, cookie: cookie.to_owned() }
+    Family { pid: shell.ready.pid, start_time: None, age: None, cookie: cookie.to_owned() }
 }
 
 #[tokio::test]

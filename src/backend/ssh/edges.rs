@@ -3,6 +3,7 @@
 //! They go through the wrapper on purpose. On raw channels every one of them fails.
 
 use super::conn::{self, Conn};
+use super::lanes::Lanes;
 use super::rig::{Proxy, Rig, kill, pid_gone, run, script, start};
 use super::shell;
 use super::target::Target;
@@ -20,8 +21,13 @@ async fn connected(rig: &Rig, port: u16) -> Arc<Conn> {
     timeout(CAP, conn::connect(&rig.target(port))).await.expect("in time").expect("connected")
 }
 
+/// The connection alone.
+fn lanes(conn: &Arc<Conn>) -> Arc<Lanes> {
+    Lanes::new(conn.clone(), conn.target().clone(), Arc::default())
+}
+
 async fn shell_on(conn: &Arc<Conn>) -> Shell {
-    timeout(CAP, shell::start(conn, &start(), "rig")).await.expect("in time").expect("a shell").0
+    timeout(CAP, shell::start(&lanes(conn), &start(), "rig")).await.expect("in time").expect("a shell").0
 }
 
 async fn send(shell: &mut Shell, command: &str) {
@@ -64,7 +70,7 @@ async fn edge_2_a_cancelled_open_leaks_no_slot() {
     for _ in 0..5 {
         proxy.freeze();
         for _ in 0..5 {
-            let given_up = timeout(Duration::from_millis(5), shell::start(&conn, &start(), "rig")).await;
+            let given_up = timeout(Duration::from_millis(5), shell::start(&lanes(&conn), &start(), "rig")).await;
             assert!(given_up.is_err());
         }
         proxy.thaw();

@@ -12,6 +12,7 @@ mod dial;
 mod handler;
 mod host_key;
 mod known_hosts;
+mod lanes;
 mod link;
 mod shell;
 mod single;
@@ -90,12 +91,12 @@ impl Backend for Ssh {
     fn start(&self, start: Start) -> BoxFuture<'_, Result<Shell, BackendError>> {
         async move {
             let (mut on, fresh) = self.connector.conn().await?;
-            let mut started = shell::start(&on.conn, &start, &self.about.address).await;
+            let mut started = shell::start(&on.lanes, &start, &self.about.address).await;
             // The connection was dead and nobody had noticed: a shell without a script has run nothing, so it can be started
             // on a new connection.
             if !fresh && matches!(&started, Err(e) if e.kind == ErrorKind::Lost) {
                 (on, _) = self.connector.conn().await?;
-                started = shell::start(&on.conn, &start, &self.about.address).await;
+                started = shell::start(&on.lanes, &start, &self.about.address).await;
             }
             let (shell, ended) = started?;
             on.attendant.watch(shell.ready.pid, ended);
@@ -110,6 +111,10 @@ impl Backend for Ssh {
             on.attendant.family(family, ask).await
         }
         .boxed()
+    }
+
+    fn pressed(&self) -> BoxFuture<'_, ()> {
+        self.connector.short.notified().boxed()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

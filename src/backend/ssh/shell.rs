@@ -4,7 +4,7 @@
 //! its start files is killed where the server does that.
 
 use super::channel::Channel;
-use super::conn::Conn;
+use super::lanes::Lanes;
 use crate::backend::ready::{self, NotReady};
 use crate::backend::{BackendError, Environment, ErrorKind, Ready, Shell, ShellChoice, Start};
 use crate::shell::start::{Pick, far_line};
@@ -22,9 +22,9 @@ pub(super) type Ended = BoxFuture<'static, ()>;
 const LONGEST_LINE: usize = 96 << 10;
 
 /// Starts a shell. Cancel safe: one that comes up for nobody ends.
-pub(super) async fn start(conn: &Arc<Conn>, start: &Start, address: &str) -> Result<(Shell, Ended), BackendError> {
+pub(super) async fn start(lanes: &Arc<Lanes>, start: &Start, address: &str) -> Result<(Shell, Ended), BackendError> {
     let line = line(start)?;
-    let (channel, by) = conn.exec(&line, start.timeout).await?;
+    let (channel, by) = lanes.exec(&line, start.timeout).await?;
     ready(channel, &start.nonce, by.saturating_duration_since(Instant::now()), address).await
 }
 

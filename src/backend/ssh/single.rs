@@ -5,13 +5,14 @@
 
 use super::attendant::{Attendant, Habits};
 use super::conn::{self, Conn};
+use super::lanes::Lanes;
 use super::link::LinkState;
 use super::target::Target;
 use crate::backend::{BackendError, ErrorKind, Link};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 type Connecting = Shared<BoxFuture<'static, Result<Connected, BackendError>>>;
@@ -21,6 +22,8 @@ type Connecting = Shared<BoxFuture<'static, Result<Connected, BackendError>>>;
 pub(super) struct Connected {
     /// The connection.
     pub(super) conn: Arc<Conn>,
+    /// Where commands are started.
+    pub(super) lanes: Arc<Lanes>,
     /// Looks after the processes.
     pub(super) attendant: Arc<Attendant>,
 }
@@ -29,6 +32,8 @@ pub(super) struct Connected {
 pub(super) struct Connector {
     target: Target,
     habits: Arc<Habits>,
+    /// Told when somebody waits for room for a command.
+    pub(super) short: Arc<Notify>,
     link: watch::Sender<Link>,
     state: Mutex<State>,
 }
@@ -44,7 +49,13 @@ struct State {
 impl Connector {
     /// Makes one that is not connected.
     pub(super) fn new(target: Target, habits: Habits) -> Arc<Self> {
-        Arc::new(Self { target, habits: Arc::new(habits), link: watch::Sender::new(Link::default()), state: Mutex::default() })
+        Arc::new(Self {
+            target,
+            habits: Arc::new(habits),
+            short: Arc::default(),
+            link: watch::Sender::new(Link::default()),
+            state: Mutex::default(),
+        })
     }
 
     /// Watches the link.
@@ -104,7 +115,8 @@ impl Connector {
         match made {
             Ok(conn) => {
                 let attendant = Attendant::new(conn.clone(), self.target.clone(), self.habits.clone());
-                let connected = Connected { conn: conn.clone(), attendant };
+                let lanes = Lanes::new(conn.clone(), self.target.clone(), self.short.clone());
+                let connected = Connected { conn: conn.clone(), lanes, attendant };
                 state.conn = Some(connected.clone());
                 self.link.send_modify(|link| {
                     link.up = true;
@@ -113,7 +125,7 @@ impl Connector {
                     link.lost = None;
                 });
                 let (link, me) = (conn.link.clone(), Arc::downgrade(self));
-                tokio::spawn(watch_over(link, conn.slots.waiting(), me));
+                tokio::spawn(watch_over(link, me));
                 Ok(connected)
             }
             Err(e) => {
@@ -142,12 +154,13 @@ impl Connector {
             let conn = state.conn.take();
             self.link.send_modify(|link| {
                 link.up = false;
-                link.waiting = 0;
                 link.last_heard = gone.heard.last();
                 link.lost = gone.lost();
             });
             drop(state);
-            drop(conn);
+            if let Some(Connected { lanes, .. }) = conn {
+                lanes.close();
+            }
         }
     }
 
@@ -158,11 +171,11 @@ impl Connector {
             (state.conn.take(), state.attempt.take())
         };
         drop(attempt);
-        let Some(Connected { conn, .. }) = conn else { return };
+        let Some(Connected { conn, lanes, .. }) = conn else { return };
         let silent = conn.shut();
+        lanes.close();
         self.link.send_modify(|link| {
             link.up = false;
-            link.waiting = 0;
             link.last_heard = conn.link.heard.last();
             link.lost = silent;
         });
@@ -176,18 +189,8 @@ impl Drop for Connector {
     }
 }
 
-/// Tells the backend when starts wait for room on a connection, and when it ends.
-async fn watch_over(link: Arc<LinkState>, mut waiting: watch::Receiver<usize>, backend: Weak<Connector>) {
-    loop {
-        tokio::select! {
-            () = link.closed.cancelled() => break,
-            changed = waiting.changed() => {
-                let Some(backend) = backend.upgrade().filter(|_| changed.is_ok()) else { break };
-                let now = *waiting.borrow_and_update();
-                backend.link.send_if_modified(|link| std::mem::replace(&mut link.waiting, now) != now);
-            }
-        }
-    }
+/// Tells the backend when a connection ends.
+async fn watch_over(link: Arc<LinkState>, backend: Weak<Connector>) {
     link.closed.cancelled().await;
     if let Some(backend) = backend.upgrade() {
         backend.lost(&link);

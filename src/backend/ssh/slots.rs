@@ -5,7 +5,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Commands at a time. sshd takes ten sessions but frees them late; with one for the control shell these are eight, of which
 /// hardly one is ever refused.
@@ -20,8 +21,8 @@ pub(super) struct Slots {
     open: AtomicUsize,
     /// Slots to throw away when they come back.
     owed: Mutex<usize>,
-    /// How many wait for one.
-    waiting: watch::Sender<usize>,
+    /// When one was last given back.
+    freed: Mutex<Instant>,
 }
 
 impl Slots {
@@ -32,25 +33,25 @@ impl Slots {
             limit: AtomicUsize::new(COMMANDS),
             open: AtomicUsize::new(0),
             owed: Mutex::new(0),
-            waiting: watch::Sender::new(0),
+            freed: Mutex::new(Instant::now()),
         })
     }
 
     /// Waits for a free one. Cancel safe.
     pub(super) async fn take(self: &Arc<Self>) -> Slot {
-        let permit = match self.room.clone().try_acquire_owned() {
-            Ok(permit) => Some(permit),
-            Err(_) => {
-                let _waiting = Waiting::new(&self.waiting);
-                self.room.clone().acquire_owned().await.ok()
-            }
-        };
+        let permit = self.room.clone().acquire_owned().await.ok();
         Slot { permit, open: false, slots: self.clone() }
     }
 
-    /// Watches how many wait.
-    pub(super) fn waiting(&self) -> watch::Receiver<usize> {
-        self.waiting.subscribe()
+    /// Takes a free one, if there is one.
+    pub(super) fn try_take(self: &Arc<Self>) -> Option<Slot> {
+        let permit = self.room.clone().try_acquire_owned().ok()?;
+        Some(Slot { permit: Some(permit), open: false, slots: self.clone() })
+    }
+
+    /// Whether none was taken for so long.
+    pub(super) fn idle_for(&self, long: Duration) -> bool {
+        self.used() == 0 && self.freed.lock().unwrap_or_else(PoisonError::into_inner).elapsed() >= long
     }
 
     /// How many are taken.
@@ -82,22 +83,6 @@ impl Slots {
     }
 }
 
-/// Counts one who waits, while it lives.
-struct Waiting<'a>(&'a watch::Sender<usize>);
-
-impl<'a> Waiting<'a> {
-    fn new(count: &'a watch::Sender<usize>) -> Self {
-        count.send_modify(|n| *n += 1);
-        Self(count)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.send_modify(|n| *n -= 1);
-    }
-}
-
 /// A taken slot. Dropping it frees it.
 pub(super) struct Slot {
     permit: Option<OwnedSemaphorePermit>,
@@ -120,6 +105,7 @@ impl Drop for Slot {
         if self.open {
             self.slots.open.fetch_sub(1, Ordering::Relaxed);
         }
+        *self.slots.freed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         let mut owed = self.slots.owed.lock().unwrap_or_else(PoisonError::into_inner);
         if *owed > 0
             && let Some(permit) = self.permit.take()
@@ -158,21 +144,5 @@ mod tests {
         drop(only);
         slots.shrink();
         assert_eq!(slots.limit(), 1);
-    }
-
-    #[tokio::test]
-    async fn those_who_wait_are_counted() {
-        let slots = Slots::new();
-        let mut taken = futures::future::join_all((0..COMMANDS).map(|_| slots.take())).await;
-        assert_eq!(*slots.waiting().borrow(), 0);
-        let mut waits = Box::pin(slots.take());
-        assert!((&mut waits).now_or_never().is_none());
-        assert_eq!(*slots.waiting().borrow(), 1);
-        taken.pop();
-        assert!(waits.now_or_never().is_some());
-        assert_eq!(*slots.waiting().borrow(), 0);
-        let mut given_up = Box::pin(slots.take());
-        drop(taken);
-        assert!((&mut given_up).now_or_never().is_some());
     }
 }

@@ -35,11 +35,19 @@ fn ending(result: &ExecResult, interrupted: bool) -> Option<String> {
             format!("the command was ended by {who} after {after} on {backend}")
         }
         Outcome::TransportLost { reason } => {
-            format!("the link to {backend} was lost: {reason}; it is unknown whether the command finished, and it is not run again")
+            let reason = once(backend, reason);
+            // The daemon's reason says it; one of our own does not.
+            let unknown = if reason.contains("whether") { "" } else { "it is unknown whether the command finished, and " };
+            format!("the link to {backend} was lost: {reason}; {unknown}it is not run again")
         }
-        Outcome::SpawnFailed { reason } => format!("no shell could be started on {backend}: {reason}"),
-        Outcome::BackendUnavailable { reason } => format!("{backend} is not available: {reason}; nothing was run"),
+        Outcome::SpawnFailed { reason } => format!("no shell could be started on {backend}: {}", once(backend, reason)),
+        Outcome::BackendUnavailable { reason } => format!("{backend} is not available: {}; nothing was run", once(backend, reason)),
     })
+}
+
+/// Gives a reason without the backend's name in front, for a sentence that names it already.
+fn once<'r>(backend: &str, reason: &'r str) -> &'r str {
+    reason.strip_prefix(backend).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(reason)
 }
 
 fn remarks(result: &ExecResult, screen: &Screen) -> Vec<String> {
@@ -74,6 +82,10 @@ mod tests {
         assert_eq!(timed_out, "timed out after 1.0s on gpu; the command was ended");
         let lost = say(Outcome::TransportLost { reason: "no answer for 12s".into() }).unwrap();
         assert!(lost.contains("no answer for 12s") && lost.contains("unknown whether"), "{lost}");
+        let lost = say(Outcome::TransportLost { reason: "gpu: gone; it is not known whether the command finished".into() }).unwrap();
+        assert_eq!(lost, "the link to gpu was lost: gone; it is not known whether the command finished; it is not run again");
+        let away = say(Outcome::BackendUnavailable { reason: "gpu: connection refused".into() }).unwrap();
+        assert_eq!(away, "gpu is not available: connection refused; nothing was run");
         let by_operator = say(Outcome::Cancelled { ended_by: EndedBy::Operator }).unwrap();
         assert!(by_operator.contains("an operator"), "{by_operator}");
         assert_eq!(ending(&result(Outcome::Cancelled { ended_by: EndedBy::Client }), true), None);

@@ -39,6 +39,8 @@ pub(super) struct Lost {
     pub(super) bytes: u64,
     /// Why.
     pub(super) reason: Option<String>,
+    /// What of the bytes just given was not written, and what lies between.
+    pub(super) failed: Option<Range<u64>>,
 }
 
 /// Where a byte is.
@@ -62,8 +64,17 @@ pub(super) enum Place {
 
 impl Disk {
     pub(super) fn new(path: PathBuf, cap: u64) -> Self {
-        let segment = (cap / 8).clamp(SEGMENT.start, SEGMENT.end);
-        Self { path, cap, segment, main: None, made: false, tail: VecDeque::new(), holes: Vec::new(), index: None, index_len: 0 }
+        Self {
+            path,
+            cap,
+            segment: segment(cap),
+            main: None,
+            made: false,
+            tail: VecDeque::new(),
+            holes: Vec::new(),
+            index: None,
+            index_len: 0,
+        }
     }
 
     /// Appends records to the index beside the log.
@@ -92,6 +103,7 @@ impl Disk {
                 let missing = offset + done as u64..offset + n as u64;
                 lost.bytes += missing.end - missing.start;
                 lost.reason = Some(format!("output could not be written to {}: {e}", self.path.display()));
+                lost.failed = Some(lost.failed.map_or(missing.start, |f| f.start)..missing.end);
                 self.add_hole(missing);
             }
             offset += n as u64;
@@ -198,6 +210,16 @@ impl Disk {
         self.index = None;
         self.tail.iter_mut().for_each(|(_, file)| *file = None);
     }
+}
+
+fn segment(cap: u64) -> u64 {
+    (cap / 8).clamp(SEGMENT.start, SEGMENT.end)
+}
+
+/// How long a log with this cap may grow before the byte at an offset is not kept any more.
+pub(super) fn reach(cap: u64, offset: u64) -> u64 {
+    let segment = segment(cap);
+    cap + (offset.saturating_sub(cap) / segment + SEGMENTS as u64) * segment
 }
 
 /// Removes the files of a log. One that is not there is no error.

@@ -14,6 +14,8 @@ use std::path::Path;
 /// Bytes of one record on disk: the offset with the stream in the highest bit, little-endian.
 pub(super) const RECORD: u64 = 8;
 const ERR: u64 = 1 << 63;
+/// Most records that wait for a disk that takes none.
+const WAITING: usize = 64 * 1024;
 
 /// The beginning of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub(super) struct Index {
     /// The last runs; those before `unwritten` are on disk too.
     recent: VecDeque<Start>,
     unwritten: usize,
+    /// Whether the disk did not take the last records: they wait here and hold nobody up.
+    failing: bool,
     /// Whether some runs are on disk only.
     trimmed: bool,
     stream: Stream,
@@ -45,7 +49,7 @@ impl Index {
 
     /// Memory that waits for the disk, in bytes.
     pub(super) fn unwritten_bytes(&self) -> u64 {
-        self.unwritten as u64 * RECORD
+        if self.failing { 0 } else { self.unwritten as u64 * RECORD }
     }
 
     /// The runs that are not on disk and begin before an offset, as records.
@@ -54,13 +58,34 @@ impl Index {
         waiting.take_while(|s| s.offset < before).flat_map(|s| encode(*s)).collect()
     }
 
-    /// Notes that so many bytes of records are on disk (or lost), and lets go of runs that end before `keep_from`.
-    pub(super) fn done(&mut self, bytes: usize, keep_from: u64) {
+    /// Notes that so many bytes of records are on disk.
+    pub(super) fn done(&mut self, bytes: usize) {
+        self.failing &= bytes == 0;
         self.unwritten -= (bytes / RECORD as usize).min(self.unwritten);
+    }
+
+    /// Lets go of runs that are on disk and end before `keep_from`.
+    pub(super) fn trim(&mut self, keep_from: u64) {
         while self.recent.len() > self.unwritten && self.recent.get(1).is_some_and(|next| next.offset <= keep_from) {
             self.recent.pop_front();
             self.trimmed = true;
         }
+    }
+
+    /// Notes that the disk did not take the records before an offset: they are given to it again with the next ones. Tells
+    /// whether the oldest had to go because there are too many.
+    pub(super) fn failed(&mut self) -> bool {
+        self.failing = true;
+        let many = self.unwritten.saturating_sub(WAITING);
+        let on_disk = self.recent.len() - self.unwritten;
+        self.recent.drain(on_disk..on_disk + many);
+        self.unwritten -= many;
+        many > 0
+    }
+
+    /// The runs that are known here and begin before an offset.
+    pub(super) fn known(&self, before: u64) -> Vec<Start> {
+        self.recent.iter().copied().take_while(|s| s.offset < before).collect()
     }
 
     /// The streams of a stretch. None when only the disk knows.
@@ -90,9 +115,13 @@ fn cut(starts: impl Iterator<Item = Start>, offset: u64, len: u64) -> Vec<Run> {
     runs
 }
 
-/// Looks the streams of a stretch up on disk.
-pub(super) fn read(log: &Path, offset: u64, len: u64) -> io::Result<Vec<Run>> {
-    let file = File::open(disk::index_path(log))?;
+/// Looks the streams of a stretch up on disk; `known` are the last runs, some of which may not be there.
+pub(super) fn read(log: &Path, offset: u64, len: u64, known: &[Start]) -> io::Result<Vec<Run>> {
+    let file = match File::open(disk::index_path(log)) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound && !known.is_empty() => return Ok(cut(known.iter().copied(), offset, len)),
+        Err(e) => return Err(e),
+    };
     let count = file.metadata()?.len() / RECORD;
     let at = |n: u64| -> io::Result<Start> {
         let mut record = [0_u8; RECORD as usize];
@@ -113,6 +142,8 @@ pub(super) fn read(log: &Path, offset: u64, len: u64) -> io::Result<Vec<Run>> {
         }
         starts.push(start);
     }
+    let last = starts.last().map_or(0, |s| s.offset);
+    starts.extend(known.iter().filter(|s| s.offset > last));
     Ok(cut(starts.into_iter(), offset, len))
 }
 
@@ -150,12 +181,13 @@ mod tests {
         for from in 0..total {
             for to in from + 1..=total {
                 let memory = index.runs(from, to - from).unwrap();
-                assert_eq!(memory, read(&log, from, to - from).unwrap(), "{from}..{to}");
+                assert_eq!(memory, read(&log, from, to - from, &[]).unwrap(), "{from}..{to}");
                 assert_eq!(memory.iter().map(|r| r.len).sum::<u64>(), to - from);
             }
         }
         assert_eq!(index.runs(0, 121).unwrap(), runs(&[(Stream::Out, 10), (Stream::Err, 10), (Stream::Out, 1), (Stream::Err, 100)]));
-        index.done(records.len(), 50);
+        index.done(records.len());
+        index.trim(50);
         assert_eq!(index.runs(0, 5), None);
         assert_eq!(index.runs(60, 10), Some(runs(&[(Stream::Err, 10)])));
     }

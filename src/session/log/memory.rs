@@ -1,8 +1,10 @@
 //! The end of a log in memory: what is not on disk yet, and the last stretch that is.
 //!
-//! Invariant: bytes are contiguous from `first` to `total`; nothing that is not written is ever dropped.
+//! Invariant: bytes are contiguous from `first` to `total`; nothing is dropped before it was given to the disk, and nothing
+//! that the disk did not take before those who hold it have read it.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of one block: what goes to the disk in one write.
@@ -19,6 +21,8 @@ pub(super) struct Memory {
     open_start: u64,
     /// Everything before this offset is on disk, or lost and counted.
     written: u64,
+    /// What the disk did not take, as far as it is still here; in order.
+    failed: VecDeque<Range<u64>>,
     spares: Vec<Vec<u8>>,
 }
 
@@ -115,13 +119,36 @@ impl Memory {
         Some(Job { start: self.open_start + from as u64, bytes: Arc::new(self.open[from..].to_vec()), from: 0 })
     }
 
-    /// Notes that everything before `offset` is on disk or lost, and lets go of blocks that are not needed to keep `keep`
-    /// bytes here.
-    pub(super) fn done(&mut self, offset: u64, keep: u64) {
+    /// Notes that everything before `offset` was given to the disk.
+    pub(super) fn done(&mut self, offset: u64) {
         self.written = self.written.max(offset);
+    }
+
+    /// Notes that the disk did not take a stretch. Stretches come in order.
+    pub(super) fn failed(&mut self, stretch: Range<u64>) {
+        match self.failed.back_mut() {
+            Some(last) if last.end >= stretch.start => last.end = stretch.end,
+            _ => self.failed.push_back(stretch),
+        }
+    }
+
+    /// Whether something is here alone.
+    pub(super) fn has_failed(&self) -> bool {
+        !self.failed.is_empty()
+    }
+
+    /// The first byte that is here alone and was not read by those who read everything before `held`.
+    pub(super) fn wanted_from(&self, held: u64) -> u64 {
+        self.failed.iter().find(|f| f.end > held).map_or(u64::MAX, |f| f.start.max(held).max(self.first()))
+    }
+
+    /// Lets go of blocks that were given to the disk and are not needed to keep `keep` bytes here, nor for those who read
+    /// everything before `held`.
+    pub(super) fn let_go(&mut self, keep: u64, held: u64) {
+        let wanted = self.wanted_from(held);
         while let Some(block) = self.full.front() {
             let end = block.start + block.bytes.len() as u64;
-            if end > self.written || self.total() - end < keep {
+            if end > self.written || end > wanted || self.total() - end < keep {
                 break;
             }
             let Some(block) = self.full.pop_front() else { break };
@@ -131,11 +158,26 @@ impl Memory {
                 self.spares.push(bytes);
             }
         }
+        let first = self.first();
+        while self.failed.front().is_some_and(|f| f.end <= first) {
+            self.failed.pop_front();
+        }
+    }
+
+    /// Keeps no more than the last bytes. Everything was given to the disk, and nobody holds anything.
+    pub(super) fn rest(&mut self, keep: usize) {
+        let mut rest = Vec::new();
+        let from = self.total().saturating_sub(keep as u64).max(self.first());
+        self.copy(from, keep, &mut rest);
+        rest.shrink_to_fit();
+        self.full.clear();
+        (self.open, self.open_start, self.spares) = (rest, from, Vec::new());
+        self.let_go(0, u64::MAX);
     }
 
     /// Lets go of everything that is on disk, and of the spare blocks: for a log that has ended.
     pub(super) fn release(&mut self) {
-        self.done(self.written, 0);
+        self.let_go(0, u64::MAX);
         if self.written == self.total() {
             self.open_start = self.total();
             self.open = Vec::new();
@@ -218,7 +260,8 @@ mod tests {
             assert_eq!(job.start, offset);
             seen.extend_from_slice(&job.bytes[job.from..]);
             offset = job.start + (job.bytes.len() - job.from) as u64;
-            memory.done(offset, 100_000);
+            memory.done(offset);
+            memory.let_go(100_000, u64::MAX);
             memory.push(&[]);
         }
         assert_eq!(seen, pattern(0, 600_000));
@@ -227,7 +270,7 @@ mod tests {
         memory.push(&pattern(600_000, 10));
         memory.release();
         assert_eq!(copied(&memory, 600_000, 100), Some(pattern(600_000, 10)));
-        memory.done(600_010, 0);
+        memory.done(600_010);
         memory.release();
         assert_eq!((memory.first(), memory.held()), (600_010, 0));
     }

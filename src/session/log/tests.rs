@@ -283,3 +283,130 @@ proptest::proptest! {
         });
     }
 }
+
+/// A log whose disk is full from the beginning.
+fn full_disk() -> (Arc<Log>, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("p.log");
+    std::os::unix::fs::symlink("/dev/full", &path).unwrap();
+    (Log::create(path, 1 << 30), dir)
+}
+
+/// Appends so many bytes of the pattern, for ever waiting where it has to.
+fn writing(log: &Arc<Log>, total: u64) -> tokio::task::JoinHandle<()> {
+    let log = log.clone();
+    tokio::spawn(async move {
+        for at in (0..total).step_by(100_000) {
+            let stream = if at % 300_000 == 0 { Stream::Err } else { Stream::Out };
+            log.append(stream, &pattern(at, 100_000)).await;
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_full_disk_loses_nothing_for_the_caller_and_memory_stays_bounded() {
+    let (log, _dir) = full_disk();
+    let hold = log.hold(Reader::Caller, 0);
+    let total = 30_000_000;
+    let writer = writing(&log, total);
+    let mut offset = 0;
+    while offset < total {
+        log.grown(offset).await;
+        let chunk = log.read(LogStart::Offset(offset), 333_333).await.unwrap();
+        assert_eq!((chunk.offset, chunk.skipped), (offset, 0));
+        assert!(chunk.bytes == pattern(offset, chunk.bytes.len()));
+        let mut at = offset;
+        for run in &chunk.runs {
+            assert_eq!(run.stream == Stream::Err, (at / 100_000) % 3 == 0, "at {at}");
+            at += run.len;
+        }
+        assert!(lock(&log.inner.state).memory.held() as u64 <= BEHIND + 4 * memory::BLOCK as u64);
+        offset += chunk.bytes.len() as u64;
+        hold.passed(offset);
+    }
+    writer.await.unwrap();
+    log.finish();
+    log.flush().await;
+    assert_eq!(log.lost().unwrap().0, total);
+    log.told();
+    drop(hold);
+    assert!(lock(&log.inner.state).memory.held() <= 2 * REST, "an ended log keeps only its end");
+    let end = log.read(LogStart::TailBytes(100), 100).await.unwrap();
+    assert_eq!(end.bytes, pattern(total - 100, 100));
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_reader_that_is_gone() {
+    let (log, _dir) = full_disk();
+    let hold = log.hold(Reader::Caller, 0);
+    let writer = writing(&log, 20_000_000);
+    log.grown(BEHIND - 1).await;
+    tokio::task::yield_now().await;
+    assert!(!writer.is_finished() && log.total() <= BEHIND);
+    assert_eq!(log.read(LogStart::Offset(0), 10).await.unwrap().bytes, pattern(0, 10));
+    drop(hold);
+    writer.await.unwrap();
+    assert_eq!(log.total(), 20_000_000);
+}
+
+#[tokio::test]
+async fn the_caller_is_waited_for_without_end_and_a_watcher_for_a_while() {
+    let (log, _dir) = full_disk();
+    let caller = log.hold(Reader::Caller, 0);
+    let watcher = log.hold(Reader::Watcher, 0);
+    let writer = writing(&log, 20_000_000);
+    let stalled = async {
+        while !log.stalled() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(hold::PATIENCE * 100, stalled).await.expect("that it waits is said");
+    assert!(!writer.is_finished());
+    // The caller reads all there is; the watcher has been given up.
+    let reading = async {
+        while !writer.is_finished() {
+            caller.passed(log.total());
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(hold::PATIENCE * 100, reading).await.expect("the caller alone is waited for");
+    assert!(!log.stalled());
+    drop(watcher);
+}
+
+#[tokio::test]
+async fn a_disk_with_room_again_is_written_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("later");
+    let log = Log::create(folder.join("p.log"), 1 << 30);
+    let hold = log.hold(Reader::Caller, 0);
+    log.append(Stream::Err, &pattern(0, 1 << 20)).await;
+    log.flush().await;
+    std::fs::create_dir(&folder).unwrap();
+    log.append(Stream::Out, &pattern(1 << 20, 2 << 20)).await;
+    log.flush().await;
+    assert_eq!(log.lost().unwrap().0, 1 << 20);
+    assert_eq!(read_all(&log, 0, 300_000).await, pattern(0, 3 << 20));
+    hold.passed(3 << 20);
+    let chunk = log.read(LogStart::Offset(0), 100).await.unwrap();
+    assert_eq!((chunk.skipped, chunk.bytes), (1 << 20, pattern(1 << 20, 100)));
+    assert_eq!(chunk.runs, [Run { stream: Stream::Out, len: 100 }], "the records of a full disk come later");
+}
+
+#[tokio::test]
+async fn over_the_cap_the_caller_still_gets_everything() {
+    let (log, _dir) = log(1 << 20);
+    let hold = log.hold(Reader::Caller, 0);
+    let total = 20_000_000;
+    let writer = writing(&log, total);
+    let mut offset = 0;
+    while offset < total {
+        log.grown(offset).await;
+        let chunk = log.read(LogStart::Offset(offset), 50_000).await.unwrap();
+        assert_eq!((chunk.offset, chunk.skipped), (offset, 0));
+        assert!(chunk.bytes == pattern(offset, chunk.bytes.len()));
+        offset += chunk.bytes.len() as u64;
+        hold.passed(offset);
+    }
+    writer.await.unwrap();
+}

@@ -147,6 +147,7 @@ async fn a_directory_that_cannot_be_entered_runs_nothing() {
         let mut c = command("echo ran");
         c.workdir = Some(dir.into());
         let done = rig.run_it(&s, c).await;
+        assert!(done.ended.no_directory);
         assert_eq!((done.code(), done.output, done.ended.warnings), (126, format!("qd: {dir}: {why}\n"), vec![]));
     }
 }

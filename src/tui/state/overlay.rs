@@ -34,6 +34,15 @@ pub(in crate::tui) enum Overlay {
     },
 }
 
+/// What makes a question needless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::tui) enum Moot {
+    /// Nothing does.
+    Never,
+    /// That no command started here runs any more: then leaving needs no question.
+    NoneRuns,
+}
+
 /// A question.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::tui) struct Confirm {
@@ -44,4 +53,5 @@ pub(in crate::tui) struct Confirm {
     pub(in crate::tui) effects: Vec<Effect>,
     /// When it appeared.
     pub(in crate::tui) opened: u64,
+    pub(in crate::tui) moot: Moot,
 }

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 const ENTER: &str = "\x1b[?1049h\x1b[?2004h\x1b[?25l\x1b[0m\x1b[2J\x1b[H";
 /// Button motion and its extended coordinates.
 const MOUSE: &str = "\x1b[?1002h\x1b[?1006h";
+const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1003l\x1b[?1002l\x1b[?1000l";
 /// A synchronized update that was cut is ended first; all reporting off; style and cursor as they were.
 const RESTORE: &str = "\x1b[?2026l\x1b[?1006l\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?25h\x1b[?1049l";
 /// How long a terminal that does not read may hold up the restoring.
@@ -90,10 +91,14 @@ impl Guard {
         if !self.taken.swap(false, Ordering::SeqCst) {
             return;
         }
-        self.write_patiently(RESTORE).ok();
+        if self.mouse {
+            // Reports that are on their way must not reach the shell as typed text.
+            self.write_patiently(MOUSE_OFF).ok();
+            tcflush(&self.tty, QueueSelector::IFlush).ok();
+        }
+        // The modes first: what is typed as soon as the shell's screen is seen is typed to the shell.
         without_ttou(|| tcsetattr(&self.tty, OptionalActions::Now, &self.saved)).ok();
-        // What was typed or reported meanwhile must not reach the shell.
-        tcflush(&self.tty, QueueSelector::IFlush).ok();
+        self.write_patiently(RESTORE).ok();
     }
 
     /// Writes what the terminal takes now, unless it was given back.
@@ -176,7 +181,8 @@ mod tests {
         guard.restore();
         guard.restore();
         assert_eq!(guard.write(b"late").unwrap(), 4, "what comes late is dropped");
-        assert_eq!(read(&mut far, RESTORE), RESTORE);
+        let left = format!("{MOUSE_OFF}{RESTORE}");
+        assert_eq!(read(&mut far, &left), left);
         let after = tcgetattr(&probe).unwrap();
         assert_eq!(
             (after.local_modes, after.input_modes, after.output_modes),
@@ -185,7 +191,7 @@ mod tests {
         guard.enter().unwrap();
         assert_eq!(read(&mut far, &entered), entered);
         drop(guard);
-        assert_eq!(read(&mut far, RESTORE), RESTORE);
+        assert_eq!(read(&mut far, &left), left);
     }
 
     #[test]

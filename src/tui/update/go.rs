@@ -6,7 +6,7 @@ use crate::tui::effect::Effect;
 use crate::tui::input::key::{Code, Key};
 use crate::tui::input::table::Action;
 use crate::tui::layout::{self, Direction, Mode};
-use crate::tui::state::overlay::{Confirm, Overlay};
+use crate::tui::state::overlay::{Confirm, Moot, Overlay};
 use crate::tui::state::{Link, ListState, Mood, State, View};
 
 impl State {
@@ -176,6 +176,7 @@ impl State {
             yes: yes.to_owned(),
             effects: vec![Effect::Leave],
             opened: self.mono,
+            moot: if detach { Moot::NoneRuns } else { Moot::Never },
         }));
         Vec::new()
     }

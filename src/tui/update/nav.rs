@@ -7,7 +7,7 @@ use crate::model::{ProcessId, WhoKind};
 use crate::tui::effect::Effect;
 use crate::tui::input::key::Key;
 use crate::tui::input::table::Action;
-use crate::tui::state::overlay::{Confirm, Overlay};
+use crate::tui::state::overlay::{Confirm, Moot, Overlay};
 use crate::tui::state::pane::{Anchor, MAIN, RowId};
 use crate::tui::state::{Mood, State, View};
 
@@ -107,6 +107,7 @@ impl State {
             yes: verb.to_owned(),
             effects: vec![Effect::End { process: block.info.id.clone(), backend: block.info.backend.clone(), grace_ms }],
             opened: self.mono,
+            moot: Moot::Never,
         }));
         Vec::new()
     }

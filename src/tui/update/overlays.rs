@@ -5,7 +5,7 @@
 use crate::tui::effect::Effect;
 use crate::tui::input::key::{Code, Key};
 use crate::tui::state::State;
-use crate::tui::state::overlay::{Confirm, GUARD_MS, Overlay};
+use crate::tui::state::overlay::{Confirm, GUARD_MS, Moot, Overlay};
 
 impl State {
     pub(super) fn overlay_key(&mut self, key: Key) -> Vec<Effect> {
@@ -17,6 +17,21 @@ impl State {
                 Vec::new()
             }
             None => Vec::new(),
+        }
+    }
+
+    /// Takes away a question that nobody can have read and that has become needless: the last own command ended just as the
+    /// person left. Gives what was asked about.
+    pub(in crate::tui) fn settle_question(&mut self) -> Vec<Effect> {
+        match &self.overlay {
+            Some(Overlay::Confirm(c))
+                if c.moot == Moot::NoneRuns && self.own.is_empty() && self.mono.saturating_sub(c.opened) < GUARD_MS =>
+            {
+                let effects = c.effects.clone();
+                self.overlay = None;
+                effects
+            }
+            _ => Vec::new(),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::tui::effect::Effect;
 use crate::tui::input::table::Action;
 use crate::tui::state::completion::word_at;
 use crate::tui::state::editor::Editor;
-use crate::tui::state::overlay::{Confirm, Overlay};
+use crate::tui::state::overlay::{Confirm, Moot, Overlay};
 use crate::tui::state::pane::{Asked, HistorySearch, Pane};
 use crate::tui::state::{Mood, State};
 
@@ -88,6 +88,7 @@ impl State {
                 yes: "run".to_owned(),
                 effects,
                 opened: self.mono,
+                moot: Moot::Never,
             }));
             return Vec::new();
         }

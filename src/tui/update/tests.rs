@@ -378,6 +378,26 @@ fn quit_says_what_stays_and_what_ends() {
 }
 
 #[test]
+fn a_question_that_became_needless_at_once_goes_away() {
+    let mut state = on_web();
+    testing::run(&mut state, "p1", "web", "mine", 1);
+    state.own.insert("p1".to_owned());
+    typed(&mut state, b"\x1dd");
+    assert!(state.settle_question().is_empty(), "it still runs");
+    testing::ended(&mut state, "p1", 0);
+    assert_eq!(state.settle_question(), [Effect::Leave]);
+    // Once it may have been read, only the person answers it; a question for quitting is always asked.
+    for (keys, wait) in [(b"\x1dd", GUARD_MS), (b"\x1dq", 0)] {
+        state.own.insert("p1".to_owned());
+        typed(&mut state, keys);
+        state.own.clear();
+        state.mono += wait;
+        assert!(state.settle_question().is_empty());
+        state.overlay = None;
+    }
+}
+
+#[test]
 fn a_refused_command_is_shown_with_the_reason() {
     let mut state = on_web();
     let refused =

@@ -9,7 +9,7 @@ use crate::tui::format;
 use crate::tui::input::table::{Action, Context};
 use crate::tui::state::block::Block;
 use crate::tui::state::{Drawn, State};
-use crate::tui::text::{clean, cut};
+use crate::tui::text::{clean, cut, width};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -95,4 +95,24 @@ fn result(state: &State, block: &Block) -> (String, Style, String) {
             (glyph.to_string(), if bad { theme.bad() } else { theme.good() }, words)
         }
     }
+}
+
+/// Draws the newest running command of an agent into the lower border of an area, where there is no column for the feed:
+/// `agent hermes ▸ npm run build  00:42 on web  (^]e feed)`.
+pub(super) fn agent(state: &State, area: Rect, buf: &mut Buffer, drawn: &mut Drawn) {
+    let Some(block) = state.newest_agent() else { return };
+    let (theme, info) = (state.theme, &block.info);
+    let key = state.keymap.shown(Context::Leader, Action::Feed).map_or_else(String::new, |key| format!(" ({key} feed)"));
+    let running = format::running(format::elapsed(info, state.now));
+    let right = format!("  {running} on {}{key} ", cut(&clean(&info.backend), 16, theme.glyphs.ascii));
+    let left = [
+        (" agent ".to_owned(), theme.dim()),
+        (clean(&info.who.name), theme.agent()),
+        (format!(" {} {}", theme.glyphs.running, clean(info.command.lines().next().unwrap_or_default())), Style::new()),
+    ];
+    let wanted = left.iter().map(|(text, _)| width(text)).sum::<usize>() + width(&right);
+    let line = Rect { x: area.x + 2, y: area.bottom().saturating_sub(1), width: area.width.saturating_sub(4), height: 1 };
+    let line = Rect { width: line.width.min(wanted.try_into().unwrap_or(u16::MAX)), ..line };
+    boxes::row(buf, line, &left, &[(right, theme.dim())], theme.glyphs.ascii);
+    drawn.ticking = true;
 }

@@ -51,6 +51,9 @@ pub(super) fn draw(state: &State, buf: &mut Buffer) -> Drawn {
             for (index, area) in layout::panes(&plan, state.panes.len(), state.focus, state.layout, state.zoom) {
                 pane::draw(state, index, area, buf, &mut drawn);
             }
+            if plan.tier == Tier::Strip {
+                feed::agent(state, plan.body, buf, &mut drawn);
+            }
         }
         View::Backends => lists::backends(state, plan.body, buf, &mut drawn),
         View::Feed => feed::view(state, body, buf, &mut drawn),

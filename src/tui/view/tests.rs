@@ -91,6 +91,7 @@ fn a_strip_and_one_pane_at_80x24() {
     assert_eq!(rows[1], "┏━ 1 web  ssh deploy@web  main  ~/srv/app ━━━━━━━━━━━━━━━━━━━━━━━━ INPUT 23ms ━┓");
     assert_eq!(rows[2], "┃▏08:52:13 you  npm ci                                     exit 0  340ms  1 ln ┃");
     assert_eq!(rows[21], "┃main ~/srv/app ❯ npm test                                                     ┃");
+    assert_eq!(rows[22], "┗━ agent claude-code ▸ npm run build  00:43 on web (^]e feed) ━━━━━━━━━━━━━━━━━┛");
 }
 
 #[test]

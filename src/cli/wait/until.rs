@@ -1,0 +1,130 @@
+//! What `qd wait` waits for, and how it is seen to have come.
+//!
+//! Invariant: everything is learned from the stream of the log; nothing is asked again and again.
+
+use crate::cli::logs::Clean;
+use crate::client::{Client, ClientError, Item};
+use crate::model::LogStart;
+use crate::protocol::calls::{Follow, StartParams};
+use regex::bytes::Regex;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The longest line that a pattern is looked for in; a longer one is looked at in pieces.
+const LONGEST_LINE: usize = 1 << 20;
+const FORMS: &str = "expected exit, output, quiet=MS or pattern=RE";
+
+/// What is waited for.
+#[derive(Clone, Debug)]
+pub(crate) enum Until {
+    /// The command's end.
+    Exit,
+    /// More output than there is now.
+    Output,
+    /// No output for this long.
+    Quiet(Duration),
+    /// A line of the output, from its beginning on, that matches; the last one need not be whole.
+    Pattern(Regex),
+}
+
+/// Parses the value of `--until`.
+pub(crate) fn parse(text: &str) -> Result<Until, String> {
+    match text.split_once('=').map_or((text, None), |(word, value)| (word, Some(value))) {
+        ("exit", None) => Ok(Until::Exit),
+        ("output", None) => Ok(Until::Output),
+        ("quiet", Some(ms)) => match ms.parse::<u32>() {
+            Ok(ms) if ms > 0 => Ok(Until::Quiet(Duration::from_millis(ms.into()))),
+            _ => Err("expected milliseconds after quiet=, as quiet=500".into()),
+        },
+        ("pattern", Some(re)) if !re.is_empty() => Regex::new(re).map(Until::Pattern).map_err(|e| e.to_string()),
+        ("input", None) => Err(format!("input is asked for on a terminal alone, which this version does not give commands; {FORMS}")),
+        _ => Err(FORMS.into()),
+    }
+}
+
+/// Waits until it has come for one command: true; or until the command has ended without it: false. Cancel safe.
+pub(super) async fn come(client: &Client, process: &str, until: &Until) -> Result<bool, ClientError> {
+    let start = if matches!(until, Until::Pattern(_)) { LogStart::Offset(0) } else { LogStart::TailLines(0) };
+    let follow = Follow { process: process.to_owned(), start: StartParams(start), until_end: true };
+    let mut items = client.follow(follow).await?;
+    let mut lines = Lines::default();
+    loop {
+        let item = match until {
+            Until::Quiet(time) => match timeout(*time, items.next()).await {
+                Ok(item) => item,
+                Err(_) => return Ok(true),
+            },
+            _ => items.next().await,
+        };
+        let come = match (item.transpose()?, until) {
+            (Some(Item::Data { bytes, .. }), Until::Output) => !bytes.is_empty(),
+            (Some(Item::Data { bytes, .. }), Until::Pattern(re)) => lines.feed(&bytes, re),
+            (Some(Item::Followed(_)) | None, _) => return Ok(matches!(until, Until::Exit | Until::Quiet(_))),
+            _ => false,
+        };
+        if come {
+            return Ok(true);
+        }
+    }
+}
+
+/// The line that the output is in.
+#[derive(Default)]
+struct Lines {
+    clean: Clean,
+    line: Vec<u8>,
+}
+
+impl Lines {
+    /// Takes a piece; tells whether a line that it ends or goes on with matches.
+    fn feed(&mut self, bytes: &[u8], re: &Regex) -> bool {
+        let bytes = self.clean.feed(bytes);
+        bytes.split_inclusive(|byte| *byte == b'\n').any(|piece| {
+            let text = piece.strip_suffix(b"\n").unwrap_or(piece);
+            self.line.extend_from_slice(text);
+            let hit = re.is_match(&self.line);
+            if text.len() < piece.len() || self.line.len() >= LONGEST_LINE {
+                self.line.clear();
+            }
+            hit
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_forms_are_read_and_others_refused() {
+        assert!(matches!(parse("exit"), Ok(Until::Exit)));
+        assert!(matches!(parse("output"), Ok(Until::Output)));
+        assert!(matches!(parse("quiet=250"), Ok(Until::Quiet(time)) if time.as_millis() == 250));
+        assert!(matches!(parse("pattern=a=b"), Ok(Until::Pattern(re)) if re.as_str() == "a=b"));
+        let table = [
+            ("", "quiet=MS"),
+            ("quiet", "quiet=MS"),
+            ("quiet=0", "milliseconds"),
+            ("quiet=soon", "milliseconds"),
+            ("pattern=", "pattern=RE"),
+            ("pattern=(", "unclosed"),
+            ("exit=1", "expected exit"),
+            ("input", "terminal"),
+        ];
+        for (text, want) in table {
+            assert!(parse(text).is_err_and(|e| e.contains(want)), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_found_in_a_line_that_came_in_pieces() {
+        let re = Regex::new("^listening on [0-9]+$").unwrap();
+        let feed = |pieces: &[&str]| {
+            let mut lines = Lines::default();
+            pieces.iter().map(|piece| lines.feed(piece.as_bytes(), &re)).collect::<Vec<_>>()
+        };
+        assert_eq!(feed(&["not listening on 1\nlisten", "ing on \x1b[1m", "80\x1b[0m\n"]), [false, false, true]);
+        assert_eq!(feed(&["listening on 1\nx", "y"]), [true, false]);
+        assert_eq!(feed(&["listening on ", "\n80"]), [false, false]);
+    }
+}
