@@ -5,7 +5,7 @@
 use super::service::Service;
 use crate::engine::{EngineError, Hold, Running};
 use crate::model::{
-    BackendInfo, BackendKind, Capabilities, Chunk, EndedBy, Event, Exec, ExecResult, Health, LogRead, LogStart, Outcome, Overview,
+    BackendInfo, BackendKind, Capabilities, Chunk, EndedBy, Event, Exec, ExecResult, Health, Kept, LogRead, LogStart, Outcome, Overview,
     ProcessInfo, ProcessState, Run, SessionDetail, SessionInfo, Stream, Who,
 };
 use std::collections::BTreeMap;
@@ -299,6 +299,17 @@ impl Service for Double {
 
     fn hold(&self, process: &str, _offset: u64) -> Result<Hold, EngineError> {
         self.find(process).map(|_| Hold::default())
+    }
+
+    async fn kept(&self, process: &str, offset: u64) -> Result<Option<Kept>, EngineError> {
+        // A flood has a file in which every second stretch of 100,000 bytes is.
+        let process = self.find(process)?;
+        let kept = process.flood > 0 && offset % 200_000 == 0 && process.grown.borrow().0 >= offset + 100_000;
+        Ok(kept.then(|| Kept { offset, runs: vec![Run { stream: Stream::Out, len: 100_000 }] }))
+    }
+
+    fn log_file(&self, process: &str) -> Result<Option<String>, EngineError> {
+        Ok((self.find(process)?.flood > 0).then(|| "/the/log".to_owned()))
     }
 
     async fn ended(&self, process: &str) -> Result<ProcessInfo, EngineError> {

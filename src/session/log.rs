@@ -6,6 +6,7 @@
 mod disk;
 mod hold;
 mod index;
+mod kept;
 mod memory;
 
 pub use disk::remove;
@@ -69,6 +70,8 @@ struct State {
     lingering: bool,
     lost: u64,
     reason: Option<String>,
+    /// From here on nothing is missing in the main file, but for what is over the cap.
+    sound_from: u64,
     holds: Holds,
     /// Whether the caller has been waited for so long that it was said.
     stalled: bool,
@@ -91,6 +94,7 @@ impl Log {
             lingering: false,
             lost: 0,
             reason: None,
+            sound_from: 0,
             holds: Holds::default(),
             stalled: false,
             told: false,
@@ -418,6 +422,7 @@ impl Inner {
             }
             state.lost += lost.bytes;
             if let Some(failed) = lost.failed {
+                state.sound_from = failed.end;
                 state.memory.failed(failed);
             }
             state.memory.done(end);
