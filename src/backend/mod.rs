@@ -129,7 +129,8 @@ pub struct Start {
     pub shell: ShellChoice,
     /// Its environment.
     pub environment: Environment,
-    /// How long it may take to be ready.
+    /// How long it may take to be ready, from when the backend has room for it. The wait for room ends with the connection, or
+    /// when the start is dropped.
     pub timeout: Duration,
 }
 

@@ -56,8 +56,13 @@ pub(super) async fn connect_at(
         return Ok(client);
     }
     let launcher = launcher().map_err(|error| ClientError::Unreachable(format!("this program cannot be found to start it: {error}")))?;
-    start(&launcher, how).await?;
-    attempt(paths, how).await?.ok_or_else(|| {
+    let started = start(&launcher, how).await;
+    // When it could not start because one lives that was not found a moment ago, that one is there now.
+    let found = attempt(paths, how).await;
+    if !matches!(found, Ok(Some(_))) {
+        started?;
+    }
+    found?.ok_or_else(|| {
         let log = paths.log_dir();
         ClientError::Unreachable(format!("it was started and went away at once; {} may say why", log.display()))
     })

@@ -1,7 +1,8 @@
-//! Where clients come in: the socket, published in the lock file, and put back when somebody removes it.
+//! Where clients come in: the socket, published in the lock file, and both put back when somebody removes them.
 //!
 //! Invariant: a daemon that lives can be found: a runtime folder that goes (the last logout, a cleaner of old files) costs a
-//! new socket, never the commands that run.
+//! new socket, a state folder that goes a new lock file, neither the commands that run. One whose place another daemon has
+//! taken says so, and takes no lock or socket from that one.
 
 use super::DaemonError;
 use super::hello::Peer;
@@ -10,6 +11,7 @@ use super::socket::Socket;
 use crate::config::{self, ConfigWatch};
 use crate::paths::{Paths, Vars};
 use crate::protocol::launch::LockContent;
+use crate::protocol::lock::LockError;
 use crate::report::chain;
 use std::io;
 use std::path::PathBuf;
@@ -23,8 +25,8 @@ pub(super) struct Door {
     /// Where else the folders may be, should the first ones go.
     vars: Vars,
     content: LockContent,
-    /// Tells when something happens to the socket's file; none when that cannot be watched.
-    watch: Option<ConfigWatch>,
+    /// Tell when something happens to the socket's file or the lock's; none for what cannot be watched.
+    watches: [Option<ConfigWatch>; 2],
 }
 
 /// What happens at the door.
@@ -33,7 +35,7 @@ pub(super) enum Knock {
     Client(UnixStream, Peer),
     /// A client that could not be let in.
     Failed(io::Error),
-    /// The socket's file is no longer ours: see [`Door::mend`].
+    /// The socket's file or the lock's is no longer ours: see [`Door::mend`].
     Lost,
 }
 
@@ -43,7 +45,7 @@ impl Door {
         let path = paths.socket();
         let socket = bind(&path).await?;
         let content = LockContent { pid, socket: path, version: version.into() };
-        let mut door = Self { socket, lock, paths: paths.clone(), vars, content, watch: None };
+        let mut door = Self { socket, lock, paths: paths.clone(), vars, content, watches: [None, None] };
         door.lock.publish(&door.content)?;
         door.watch().await;
         Ok(door)
@@ -56,53 +58,63 @@ impl Door {
 
     /// Waits for what comes next. Cancel safe.
     pub(super) async fn next(&mut self) -> Knock {
-        let Self { socket, watch, .. } = self;
+        let Self { socket, lock, paths, watches, .. } = self;
         tokio::select! {
             accepted = socket.accept() => match accepted {
                 Ok((stream, peer)) => Knock::Client(stream, peer),
                 Err(error) => Knock::Failed(error),
             },
-            () = lost(socket, watch) => Knock::Lost,
+            () = lost(|| socket.is_in_place() && lock.is_in_place(paths), watches) => Knock::Lost,
         }
     }
 
-    /// Puts the socket back, or makes another where the environment leads by now. When neither can be done the next change
-    /// of the folders is waited for.
-    pub(super) async fn mend(&mut self) {
+    /// Puts the lock and the socket back, or makes another socket where the environment leads by now. When neither can be
+    /// done the next change of the folders is waited for. False when another daemon has taken our place: no client will find
+    /// this one again.
+    pub(super) async fn mend(&mut self) -> bool {
+        if !self.lock.is_in_place(&self.paths)
+            && let Err(error) = self.lock_again().await
+        {
+            tracing::warn!(error = %chain(&error), "the lock file was removed and cannot be put back");
+            if let DaemonError::Lock(LockError::Held { .. }) = error {
+                self.watches = [None, None];
+                return false;
+            }
+        }
         let elsewhere = Paths::resolve(&self.vars).ok().filter(|paths| paths.state == self.paths.state);
         for paths in [Some(self.paths.clone()), elsewhere].into_iter().flatten() {
             match self.move_to(&paths).await {
                 Ok(()) => {
-                    tracing::warn!(socket = %self.content.socket.display(), "the socket was removed and is there again");
-                    return;
+                    tracing::warn!(socket = %self.content.socket.display(), "the way in was removed and is there again");
+                    return true;
                 }
                 Err(error) => tracing::warn!(error = %chain(&error), "the socket was removed and cannot be put back there"),
             }
         }
+        true
+    }
+
+    async fn lock_again(&mut self) -> Result<(), DaemonError> {
+        let folders = self.paths.clone();
+        super::run::blocking(move || Ok(folders.ensure()?)).await?;
+        self.lock.take_again(&self.paths).await.map_err(DaemonError::Lock)
     }
 
     async fn move_to(&mut self, paths: &Paths) -> Result<(), DaemonError> {
         let folders = paths.clone();
         super::run::blocking(move || Ok(folders.ensure()?)).await?;
-        let path = paths.socket();
-        self.socket = bind(&path).await?;
-        self.content.socket = path;
+        if !self.socket.is_in_place() {
+            let path = paths.socket();
+            self.socket = bind(&path).await?;
+            self.content.socket = path;
+        }
         self.lock.publish(&self.content)?;
         self.watch().await;
         Ok(())
     }
 
     async fn watch(&mut self) {
-        let path = self.path();
-        self.watch = match tokio::task::spawn_blocking(move || config::watch(&path)).await {
-            Ok(Ok(watch)) => Some(watch),
-            Ok(Err(error)) => {
-                tracing::warn!(error = %chain(&error), "a removed socket will not be noticed");
-                None
-            }
-            // The runtime is ending.
-            Err(_) => None,
-        };
+        self.watches = [watch(self.path()).await, watch(self.paths.lock_file()).await];
     }
 
     /// Closes it: no client finds the daemon from here on. The lock stays held.
@@ -122,11 +134,36 @@ async fn bind(path: &std::path::Path) -> Result<Socket, DaemonError> {
     Socket::bind(path).await
 }
 
-/// Waits until the socket's file is no longer ours. Cancel safe.
-async fn lost(socket: &Socket, watch: &mut Option<ConfigWatch>) {
-    while let Some(changes) = watch {
+async fn watch(path: PathBuf) -> Option<ConfigWatch> {
+    match tokio::task::spawn_blocking(move || config::watch(&path)).await {
+        Ok(Ok(watch)) => Some(watch),
+        Ok(Err(error)) => {
+            tracing::warn!(error = %chain(&error), "a removed socket or lock file will not be noticed");
+            None
+        }
+        // The runtime is ending.
+        Err(_) => None,
+    }
+}
+
+/// Waits until not everything is in its place. Cancel safe.
+async fn lost(in_place: impl Fn() -> bool, watches: &mut [Option<ConfigWatch>; 2]) {
+    let [socket, lock] = watches;
+    loop {
+        tokio::select! {
+            () = changed(socket) => {}
+            () = changed(lock) => {}
+        }
+        if !in_place() {
+            return;
+        }
+    }
+}
+
+/// Waits for a change, for ever when none can be seen. Cancel safe.
+async fn changed(watch: &mut Option<ConfigWatch>) {
+    if let Some(changes) = watch {
         match changes.changed().await {
-            Some(()) if socket.is_in_place() => {}
             Some(()) => return,
             None => *watch = None,
         }

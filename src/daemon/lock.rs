@@ -4,6 +4,7 @@
 //! the socket answers.
 
 use super::DaemonError;
+use crate::config;
 use crate::paths::Paths;
 use crate::protocol::launch::LockContent;
 use crate::protocol::lock::{self, LockError};
@@ -14,6 +15,9 @@ use tokio::net::UnixStream;
 
 /// A daemon that is ending is gone within 2 s; this allows for a machine that swaps.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A daemon that cannot start because we have the socket holds the lock for a moment; one that has it for longer lives.
+const RETAKE: Duration = Duration::from_secs(2);
 
 /// The lock, held.
 pub(super) struct DaemonLock {
@@ -33,7 +37,11 @@ impl DaemonLock {
                 {
                     return Err(DaemonError::AlreadyRuns { pid: holder.pid });
                 }
-                lock::take(&path, PATIENCE).await.map_err(|error| match (error, holder) {
+                let taken = tokio::select! {
+                    taken = lock::take(&path, PATIENCE) => taken,
+                    pid = listens_again(paths) => return Err(DaemonError::AlreadyRuns { pid }),
+                };
+                taken.map_err(|error| match (error, holder) {
                     (LockError::Held { .. }, Some(holder)) => DaemonError::Deaf { pid: holder.pid },
                     (error, _) => DaemonError::Lock(error),
                 })?
@@ -43,6 +51,17 @@ impl DaemonLock {
         // What a killed daemon left behind leads nowhere.
         lock.clear()?;
         Ok(lock)
+    }
+
+    /// Tells whether the file is still there: a lock on one that was removed keeps nobody out.
+    pub(super) fn is_in_place(&self, paths: &Paths) -> bool {
+        lock::is_the_one(&self.file, &paths.lock_file())
+    }
+
+    /// Takes the lock anew after its file was removed. An error when another daemon has it by now.
+    pub(super) async fn take_again(&mut self, paths: &Paths) -> Result<(), LockError> {
+        self.file = lock::take(&paths.lock_file(), RETAKE).await?;
+        Ok(())
     }
 
     /// Says where the daemon listens.
@@ -55,6 +74,25 @@ impl DaemonLock {
     pub(super) fn clear(&mut self) -> Result<(), DaemonError> {
         self.file.set_len(0).and_then(|()| self.file.rewind()).map_err(write_failed)
     }
+}
+
+/// Waits until the holder of the lock listens: one whose socket was removed puts it back and says so in the file.
+async fn listens_again(paths: &Paths) -> u32 {
+    let path = paths.lock_file();
+    let watch = tokio::task::spawn_blocking(move || config::watch(&path)).await;
+    if let Ok(Ok(mut watch)) = watch {
+        loop {
+            if let Some(holder) = holder(paths).await
+                && UnixStream::connect(&holder.socket).await.is_ok()
+            {
+                return holder.pid;
+            }
+            if watch.changed().await.is_none() {
+                break;
+            }
+        }
+    }
+    std::future::pending().await
 }
 
 async fn holder(paths: &Paths) -> Option<LockContent> {

@@ -141,7 +141,11 @@ async fn live<S: Service>(
     limits: watch::Receiver<Option<Duration>>,
     clients: &TaskTracker,
 ) {
-    let mut idle = std::pin::pin!(idle(hub, limits));
+    let mut unused = std::pin::pin!(idle(hub, limits));
+    // Once another daemon has taken our place, what is under way here is brought to its end and no more.
+    let (_no_wait, at_once) = watch::channel(Some(Duration::ZERO));
+    let mut drained = std::pin::pin!(idle(hub, at_once));
+    let mut replaced = false;
     let mut reload = std::pin::pin!(reload.run());
     loop {
         tokio::select! {
@@ -153,15 +157,22 @@ async fn live<S: Service>(
                     tracing::warn!(%error, "a client could not be accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
-                Knock::Lost => door.mend().await,
+                Knock::Lost => if !door.mend().await {
+                    replaced = true;
+                    hub.tell(Level::Alert, "another daemon has taken this one's place: this one ends when its commands and clients have".into());
+                },
             },
             signal = signals.ending() => {
                 tracing::info!(signal, "told to end");
                 return;
             }
             () = hub.stopping.cancelled() => return,
-            () = &mut idle => {
+            () = &mut unused => {
                 tracing::info!("no client and no process for long");
+                return;
+            }
+            () = &mut drained, if replaced => {
+                tracing::info!("another daemon has taken our place, and nothing is under way here");
                 return;
             }
             never = &mut reload => match never {},

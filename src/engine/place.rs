@@ -264,8 +264,9 @@ async fn give_room(place: Weak<Place>, backend: Arc<dyn Backend>) {
     loop {
         backend.pressed().await;
         let Some(place) = place.upgrade() else { return };
-        let waiting: Vec<String> = std::mem::take(&mut *lock(&place.warm)).into();
-        place.cool(&waiting);
+        lock(&place.warm).clear();
+        // All of them, not only those that are noted: a shell begins to wait a moment before it is.
+        place.open_sessions().iter().for_each(|session| session.cool());
     }
 }
 

@@ -202,3 +202,22 @@ fn golden_replies_still_read() {
     check::<calls::LogItem>(r#"{"kept":{"offset":1,"runs":[{"stream":"out","len":8}]}}"#);
     check::<calls::ShutdownReply>(r#"{"stopping":true,"running":[]}"#);
 }
+
+#[test]
+fn golden_outcomes_still_read() {
+    for golden in [
+        r#"{"outcome":"exited","exit_code":0}"#,
+        r#"{"outcome":"signaled","signal":"SIGKILL"}"#,
+        r#"{"outcome":"timed_out"}"#,
+        r#"{"outcome":"cancelled","ended_by":"operator"}"#,
+        r#"{"outcome":"cancelled","ended_by":"client"}"#,
+        r#"{"outcome":"cancelled","ended_by":"client_gone"}"#,
+        r#"{"outcome":"cancelled","ended_by":"daemon"}"#,
+        r#"{"outcome":"transport_lost","reason":"r"}"#,
+        r#"{"outcome":"spawn_failed","reason":"r"}"#,
+        r#"{"outcome":"backend_unavailable","reason":"r"}"#,
+        r#"{"outcome":"cancelled","ended_by":"agent"}"#,
+    ] {
+        check::<crate::model::Outcome>(golden);
+    }
+}

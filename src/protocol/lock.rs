@@ -84,7 +84,7 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Tells whether the path still leads to this file: a lock on a file that was removed meets nobody.
-fn is_the_one(file: &File, path: &Path) -> bool {
+pub fn is_the_one(file: &File, path: &Path) -> bool {
     let same = |a: &std::fs::Metadata, b: &std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
     matches!((file.metadata(), std::fs::metadata(path)), (Ok(a), Ok(b)) if same(&a, &b))
 }

@@ -8,6 +8,7 @@ use super::files::private;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// What the file holds.
@@ -143,7 +144,11 @@ impl Own {
     pub(super) fn remove_others(&self, keep: Option<u64>) -> io::Result<()> {
         let keep = keep.map(|g| [format!("{}.{g}.v", self.stem), format!("{}.{g}.f", self.stem), format!("{}.json", self.stem)]);
         let prefix = format!("{}.", self.stem);
-        for entry in std::fs::read_dir(&self.dir)? {
+        let entries = match std::fs::read_dir(&self.dir) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => other?,
+        };
+        for entry in entries {
             let entry = entry?;
             let name = entry.file_name();
             let ours = name.to_str().is_some_and(|n| n.starts_with(&prefix) && keep.as_ref().is_none_or(|k| !k.iter().any(|x| x == n)));
@@ -161,7 +166,14 @@ impl Own {
     /// Replaces a file in one step.
     fn replace(&self, end: &str, content: &[u8]) -> io::Result<()> {
         let new = self.file(&format!("{end}.new"));
-        private(&new, content)?;
+        match private(&new, content) {
+            // Somebody removed the folder under us.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
+                private(&new, content)?;
+            }
+            other => other?,
+        }
         std::fs::rename(&new, self.file(end))
     }
 }
@@ -191,6 +203,18 @@ pub(super) fn all(dir: &Path) -> io::Result<Vec<Kept>> {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_folder_that_was_removed_is_made_again() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("sessions").join("gpu");
+        let own = Own::new(&dir, "gpu", "main");
+        own.remove_others(None).unwrap();
+        let kept = Kept { backend: "gpu".into(), name: "main".into(), ..Kept::default() };
+        own.save(&kept).unwrap();
+        assert_eq!(own.load().unwrap(), Some(kept));
+        assert_eq!(std::fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
+    }
 
     #[test]
     fn a_session_is_kept_with_its_copy_and_readable_by_nobody_else() {

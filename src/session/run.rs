@@ -15,6 +15,7 @@ use super::state::{Snapshot, show};
 use super::{Command, Ended, Stop};
 use crate::backend::{BackendError, ErrorKind, Exit, Members};
 use crate::model::{EndedBy, Outcome, Warning, WarningCode};
+use crate::shell::options::Options;
 use crate::shell::record::{self, End, Record};
 use crate::shell::wrap::{self, Directory, Second};
 use std::sync::Arc;
@@ -31,12 +32,17 @@ const AFTER_END: Duration = Duration::from_secs(2);
 /// Called once, when the command is sent: its shell's pid and its directory.
 type Started<'a> = Option<Box<dyn FnOnce(u32, String) + Send + 'a>>;
 
+/// Variables of the login that are given per command.
+type Secrets = Vec<(String, String)>;
+
 /// How one attempt ended.
 enum Attempt {
     /// The command ran.
     Ran(Box<Ran>),
     /// It was not read, for this reason.
     NotRun(String),
+    /// It was not read, and cannot be sent again: so much of its stdin was taken for the shell that did not read it.
+    StdinGone,
 }
 
 /// What is known when a command is complete.
@@ -71,9 +77,10 @@ impl Session {
                 biased;
                 by = wish(&mut stops) => return self.nothing(Outcome::Cancelled { ended_by: by }),
                 got = self.shell(&command, base.take()) => got,
+                () = patience(command.timeout) => return self.nothing(self.no_room(command.timeout)),
             };
-            let prepared = match got {
-                Ok(prepared) => prepared,
+            let (prepared, secrets) = match got {
+                Ok(got) => got,
                 Err(error) => return self.nothing(not_started(error)),
             };
             if let Some(now) = self.other_kind(&prepared) {
@@ -84,8 +91,12 @@ impl Session {
                 continue;
             }
             let snapshot = prepared.base.clone();
-            match self.attempt(prepared, &command, &log, &mut started, &mut stops, &mut feed).await {
+            match self.attempt(prepared, &secrets, &command, &log, &mut started, &mut stops, &mut feed).await {
                 Attempt::Ran(ran) => return self.finish(*ran, &command).await,
+                Attempt::StdinGone => {
+                    let reason = "the session's files were gone, and its stdin had been read before that was known: run it again";
+                    return self.nothing(Outcome::SpawnFailed { reason: reason.to_owned() });
+                }
                 Attempt::NotRun(reason) if reason == "late" => self.state().load_late(&snapshot),
                 Attempt::NotRun(_) => base = Some(snapshot),
             }
@@ -95,6 +106,14 @@ impl Session {
         self.nothing(Outcome::SpawnFailed { reason })
     }
 
+    /// The outcome of a command whose own time went by before there was a shell for it. What hinders a start is noticed sooner
+    /// than that by whoever hinders it; what has no end of its own is the wait for room.
+    fn no_room(&self, waited: Option<Duration>) -> Outcome {
+        let (name, secs) = (self.place.backend_name(), waited.unwrap_or_default().as_secs_f32());
+        let reason = format!("{name} had no room for another command within {secs} s (`qd ps` lists what runs there)");
+        Outcome::BackendUnavailable { reason }
+    }
+
     /// Says when the shell cannot read the snapshot: bash came or went on the backend.
     fn other_kind(&self, prepared: &Prepared) -> Option<String> {
         let state = self.state();
@@ -102,24 +121,27 @@ impl Session {
         (state.kind != *now).then(|| format!("the session's state was {}'s, and the backend now starts {now}: it begins anew", state.kind))
     }
 
-    /// Gets a shell: the warm one, or a new one. `lost` is a snapshot that a shell could not find.
-    async fn shell(self: &Arc<Self>, command: &Command, lost: Option<Arc<Snapshot>>) -> Result<Prepared, SessionError> {
+    /// Gets the secrets that the command is given, and a shell: the warm one, or a new one. `lost` is a snapshot that a shell
+    /// could not find. The shell comes last: one that holds the only room of a backend must not wait for another.
+    async fn shell(self: &Arc<Self>, command: &Command, lost: Option<Arc<Snapshot>>) -> Result<(Prepared, Secrets), SessionError> {
         let snapshot = match lost {
             Some(lost) => self.resend(lost).await?,
             None => self.ready().await?,
         };
+        let secrets = if command.agent.is_none() { self.secrets().await } else { Vec::new() };
         let shim = wrap::needs_shim(&command.text);
         if !shim && let Some(prepared) = self.take_warm(&snapshot).await {
-            return Ok(prepared);
+            return Ok((prepared, secrets));
         }
         let prepared = self.prepare(snapshot, super::random_hex(6), shim).await?;
-        Ok(prepared)
+        Ok((prepared, secrets))
     }
 
     /// Sends the command to a shell and waits until it is complete.
     async fn attempt(
         self: &Arc<Self>,
         prepared: Prepared,
+        secrets: &[(String, String)],
         command: &Command,
         log: &Arc<Log>,
         started: &mut Started<'_>,
@@ -127,10 +149,9 @@ impl Session {
         feed: &mut Feed,
     ) -> Attempt {
         self.note_boot(&prepared);
-        let secrets = if command.agent.is_none() { self.secrets().await } else { Vec::new() };
-        let (script, directory) = self.script(&prepared, command, feed.has_stdin(), &secrets);
+        let (script, directory) = self.script(&prepared, command, feed.has_stdin(), secrets);
         if !feed.load(script) {
-            return Attempt::NotRun("stdin".to_owned());
+            return Attempt::StdinGone;
         }
         if let Some(started) = started.take() {
             started(prepared.shell.ready.pid, directory);
@@ -147,7 +168,14 @@ impl Session {
         if drive.is_ending() {
             until_ended(&mut drive, &mut warnings).await;
         }
-        let records = std::mem::take(&mut drive.watch.seen().records);
+        let (records, broken) = {
+            let mut seen = drive.watch.seen();
+            (std::mem::take(&mut seen.records), seen.broken.take())
+        };
+        // With a lost link the outcome says it; otherwise a stream that broke off is output that is missing.
+        if let Some(why) = broken.filter(|_| !lost) {
+            warnings.push(Warning::new(WarningCode::OutputLost, format!("output is missing: {why}")));
+        }
         if let Some(reason) = not_run(&records) {
             self.state().litter.push(leave);
             return Attempt::NotRun(reason);
@@ -183,7 +211,8 @@ impl Session {
             split: command.split,
             text: command.text.as_bytes(),
         };
-        let script = self.with_first(prepared, |first| {
+        // The options were set by the first stage.
+        let script = self.with_first(prepared, &Options::default(), |first| {
             if prepared.is_bash() { wrap::second(first, &second) } else { crate::shell::wrap_sh::script(first, &second) }
         });
         (script, show(own.as_deref().unwrap_or(&cwd)))
@@ -322,7 +351,7 @@ fn carried(records: Vec<Record>) -> Option<Texts> {
 /// How the command ended, from how its shell ended and why.
 fn outcome(exit: Option<Exit>, why: Option<Why>, end: Option<&End>) -> Outcome {
     match (exit, why) {
-        (Some(Exit::Lost(error)), _) => Outcome::TransportLost { reason: format!("{error}; it is not known whether the command finished") },
+        (Some(Exit::Lost(error)), _) => Outcome::TransportLost { reason: error.to_string() },
         (_, Some(Why::Deadline)) => Outcome::TimedOut,
         (_, Some(Why::Wish(ended_by))) => Outcome::Cancelled { ended_by },
         (Some(Exit::Code(exit_code)), None) => Outcome::Exited { exit_code },
@@ -358,6 +387,14 @@ async fn wish(stops: &mut mpsc::Receiver<Stop>) -> EndedBy {
             Some(Stop::Signal(_)) => {}
             None => std::future::pending().await,
         }
+    }
+}
+
+/// Waits as long as the command may take; for ever when it has no such time.
+async fn patience(limit: Option<Duration>) {
+    match limit {
+        Some(limit) => tokio::time::sleep(limit).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 /// `set -o` names that are not kept: of one command alone, or such that a shell with them could not run a script.
-const NOT_SET: [&str; 7] = ["errexit", "nounset", "xtrace", "verbose", "noexec", "onecmd", "privileged"];
+const NOT_SET: [&str; 8] = ["errexit", "nounset", "xtrace", "verbose", "noexec", "onecmd", "privileged", "monitor"];
 /// `shopt` names that are not kept: they say what a shell is.
 const NOT_SHOPT: [&str; 3] = ["login_shell", "restricted_shell", "syslog_history"];
 /// `shopt` names that loading a snapshot may have changed: always set explicitly.

@@ -50,13 +50,14 @@ impl Lanes {
         all
     }
 
-    /// Runs a command on a channel of its own, waiting for room until `by`. Cancel safe: a channel that comes up for nobody
-    /// is closed.
-    pub(super) async fn exec(self: &Arc<Self>, command: &str, by: Instant) -> Result<Channel, BackendError> {
+    /// Runs a command on a channel of its own. Waits for room as long as the first connection lives: `limit` is for what
+    /// comes then, and when it ends is given with the channel. Cancel safe: a channel that comes up for nobody is closed.
+    pub(super) async fn exec(self: &Arc<Self>, command: &str, limit: Duration) -> Result<(Channel, Instant), BackendError> {
         loop {
-            let (conn, slot) = self.room(by).await?;
+            let (conn, slot) = self.room(limit).await?;
+            let by = Instant::now() + limit;
             match conn.exec(slot, command, by).await {
-                Ok(channel) => return Ok(channel),
+                Ok(channel) => return Ok((channel, by)),
                 Err(OpenError::Failed(e)) => return Err(e),
                 // It was learned that there is less room: wait in line again.
                 Err(OpenError::Full(_)) => {}
@@ -65,7 +66,8 @@ impl Lanes {
     }
 
     /// Takes a free slot of any connection; waits for one, and makes another connection when that takes long.
-    async fn room(self: &Arc<Self>, by: Instant) -> Result<(Arc<Conn>, Slot), BackendError> {
+    async fn room(self: &Arc<Self>, limit: Duration) -> Result<(Arc<Conn>, Slot), BackendError> {
+        let by = Instant::now() + limit;
         loop {
             let all = self.all();
             if let Some(found) = all.iter().find_map(|conn| Some((conn.clone(), conn.slots.try_take()?))) {
@@ -79,7 +81,11 @@ impl Lanes {
             if Instant::now() < by && self.add(all.len(), by).await {
                 continue;
             }
-            return timeout_at(by.into(), any(&self.all())).await.unwrap_or_else(|_| Err(self.busy()));
+            let found = any(&self.all()).await;
+            // A further connection that goes takes nothing with it from those who wait.
+            if found.is_ok() || self.first.link.closed.is_cancelled() {
+                return found;
+            }
         }
     }
 
@@ -110,12 +116,6 @@ impl Lanes {
             }
             Err(_) => false,
         }
-    }
-
-    fn busy(&self) -> BackendError {
-        let run: usize = self.all().iter().map(|conn| conn.slots.open()).sum();
-        BackendError::new(ErrorKind::Busy, format!("{} has no room for another command: {run} run there already", self.target.place()))
-            .with_fix("wait for one to end, or raise MaxSessions of its sshd")
     }
 
     /// Ends all connections but the first, which ends on its own.

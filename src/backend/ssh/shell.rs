@@ -23,9 +23,8 @@ const LONGEST_LINE: usize = 96 << 10;
 
 /// Starts a shell. Cancel safe: one that comes up for nobody ends.
 pub(super) async fn start(lanes: &Arc<Lanes>, start: &Start, address: &str) -> Result<(Shell, Ended), BackendError> {
-    let by = Instant::now() + start.timeout;
     let line = line(start)?;
-    let channel = lanes.exec(&line, by).await?;
+    let (channel, by) = lanes.exec(&line, start.timeout).await?;
     ready(channel, &start.nonce, by.saturating_duration_since(Instant::now()), address).await
 }
 

@@ -76,6 +76,17 @@ async fn a_second_daemon_is_refused_and_the_first_is_undisturbed() {
 }
 
 #[tokio::test]
+async fn a_start_meets_a_daemon_that_puts_its_socket_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = daemon(folder.path(), "").await;
+    std::fs::remove_file(first.paths.socket()).unwrap();
+    let (second, _listening) = life(folder.path(), "");
+    let error = capped(second.run(|_, _| async { Ok(Double::new()) })).await.unwrap_err();
+    assert!(matches!(error, DaemonError::AlreadyRuns { pid } if pid == std::process::id()), "{error:?}");
+    first.client().await.call(OverviewCall {}).await.unwrap();
+}
+
+#[tokio::test]
 async fn what_a_killed_daemon_left_is_cleared_away() {
     let folder = tempfile::tempdir().unwrap();
     let (life, listening) = life(folder.path(), "");
@@ -174,6 +185,43 @@ async fn a_socket_that_is_removed_is_put_back() {
     daemon.client().await.call(Shutdown::default()).await.unwrap();
     capped(daemon.running).await.unwrap().unwrap();
     assert!(!daemon.paths.socket().exists());
+}
+
+#[tokio::test]
+async fn a_state_folder_that_is_wiped_does_not_hide_the_daemon() {
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = daemon(folder.path(), "").await;
+    let client = daemon.client().await;
+    let found = || {
+        let text = std::fs::read(daemon.paths.lock_file()).unwrap_or_default();
+        LockContent::parse(&text).is_some_and(|content| content.socket.exists())
+            && crate::protocol::lock::is_held(&daemon.paths.lock_file()).unwrap()
+    };
+    for wiped in [vec![daemon.paths.lock_file()], vec![daemon.paths.socket(), daemon.paths.lock_file()]] {
+        wiped.iter().for_each(|file| std::fs::remove_file(file).unwrap());
+        until(&client, found).await;
+        daemon.client().await.call(OverviewCall {}).await.unwrap();
+    }
+    std::fs::remove_dir_all(&daemon.paths.state).unwrap();
+    until(&client, found).await;
+    daemon.client().await.call(Shutdown::default()).await.unwrap();
+    capped(daemon.running).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_daemon_whose_place_is_taken_ends_when_it_is_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = daemon(folder.path(), "").await;
+    let client = daemon.client().await;
+    // The lock goes from one file to the other without a moment in which nobody holds it.
+    let other = daemon.paths.lock_file().with_extension("other");
+    let _held = crate::protocol::lock::try_take(&other).unwrap().unwrap();
+    std::fs::rename(&other, daemon.paths.lock_file()).unwrap();
+    let mut events = client.watch().await.unwrap();
+    while !matches!(capped(events.recv()).await.unwrap(), Event::Notice { notice } if notice.message.contains("place")) {}
+    assert!(!daemon.running.is_finished(), "a client is there");
+    drop((client, events));
+    capped(daemon.running).await.unwrap().unwrap();
 }
 
 #[tokio::test]
