@@ -266,6 +266,11 @@ impl Core {
             let left: Vec<String> = self.state().table.running().into_iter().map(|info| info.id).collect();
             tracing::warn!(?left, "commands did not end in time at the shutdown");
         }
+        let sessions: Vec<_> = places.iter().flat_map(|place| place.open_sessions()).collect();
+        let kept = futures::future::join_all(sessions.iter().map(|session| session.flush()));
+        if tokio::time::timeout(CLOSE_LIMIT, kept).await.is_err() {
+            tracing::warn!("a session's state was not written in time at the shutdown");
+        }
         let closes = places.iter().map(|place| place.connection.close());
         if tokio::time::timeout(CLOSE_LIMIT, futures::future::join_all(closes)).await.is_err() {
             tracing::warn!("a connection did not close in time at the shutdown");

@@ -33,10 +33,10 @@ pub const LOCAL: &str = "local";
 /// The session of callers that name none.
 pub const MAIN_SESSION: &str = "main";
 /// How long a shutdown waits for commands to end: with what follows it stays under two seconds.
-const SHUTDOWN_LIMIT: Duration = Duration::from_millis(1_600);
+const SHUTDOWN_LIMIT: Duration = Duration::from_millis(1_400);
 /// Between TERM and KILL at a shutdown.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(700);
-/// How long a shutdown waits for connections to close.
+/// How long a shutdown waits for sessions to be written, and then for connections to close.
 const CLOSE_LIMIT: Duration = Duration::from_millis(250);
 
 /// A handle on the engine. Cheap to clone.

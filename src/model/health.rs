@@ -225,7 +225,8 @@ impl Machine {
             self.health.next_try = Some(now + back_off(self.health.attempt, jitter));
             self.set(HealthState::Reconnecting, now);
             // Nobody waits for it: it is tried again when somebody does.
-            if !self.in_use && !(self.was_up && now - self.last_use < self.lifetime) {
+            let keep_trying = self.in_use || (self.was_up && now - self.last_use < self.lifetime);
+            if !keep_trying {
                 self.was_up = false;
                 self.health.next_try = None;
                 self.set(HealthState::Idle, now);
