@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2086 # lists of numbers are split into words
 # The control shell where there is no bash (dash, busybox ash): the protocol of control.sh. It forks awk and grep for every look;
 # it names no tails, since these shells have no process substitution.
 trap '' HUP INT PIPE TERM

@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2015 # `|| continue` is meant for both
 # The control shell (bash >= 4.1): looks after the processes of other commands of this account, with builtins only. One request
 # a line on stdin, `ID VERB ARGUMENT..`; answers on stdout, `\036A NONCE ID ..`. @NONCE@ = 16 hex digits, @LINGER@ = seconds.
 # The daemon drops comment lines. Sent as the set-up of an ordinary start, so no user's function or alias exists here.

@@ -107,7 +107,7 @@ pub(crate) async fn start(client: &Client, backend: &str, command: &str, follow:
         max_output_bytes: follow.then_some(0),
         ..Exec::default()
     };
-    client.exec(ExecCall { exec, follow }).await.expect("the command is accepted")
+    client.exec(ExecCall { exec, follow, files: false }).await.expect("the command is accepted")
 }
 
 /// Runs a command to its end and gives its result with the bytes that arrived.
@@ -118,7 +118,7 @@ pub(crate) async fn exec(client: &Client, backend: &str, command: &str, follow: 
         match item.expect("the daemon answers") {
             Item::Data { bytes, .. } => seen += bytes.len() as u64,
             Item::Result(result) => return (*result, seen),
-            Item::Started(_) | Item::Followed(_) => {}
+            Item::Started(_) | Item::File(_) | Item::Kept(_) | Item::Followed(_) => {}
         }
     }
     panic!("{command:?} on {backend} ended without a result");

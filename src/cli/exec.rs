@@ -2,6 +2,7 @@
 //!
 //! Invariant: a command is sent once; when we leave before its end it is ended, on its backend too.
 
+mod copy;
 mod form;
 mod run;
 mod signals;
@@ -93,7 +94,7 @@ fn call(args: &ExecArgs, follow: bool) -> Result<ExecCall, Failure> {
         max_output_bytes: if plain { Some(0) } else { args.max_output },
         description: args.description.clone(),
     };
-    Ok(ExecCall { exec, follow })
+    Ok(ExecCall { exec, follow, files: plain && follow })
 }
 
 #[cfg(test)]

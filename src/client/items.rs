@@ -5,7 +5,7 @@
 use super::link::{Handle, Incoming, Link, Slot, Stream, parse};
 use super::{ClientError, Item};
 use crate::model::Stream as Tag;
-use crate::protocol::calls::{CallError, ErrorCode};
+use crate::protocol::calls::{CallError, ErrorCode, LogItem};
 use crate::protocol::credit::cost;
 use crate::protocol::frame::Kind;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ const PIECE: usize = 128 << 10;
 pub struct Items {
     stream: Stream,
     kind: Call,
+    started: bool,
     ended: bool,
     stdin: Option<Stdin>,
     /// Keeps the connection open.
@@ -41,11 +42,11 @@ pub struct Stdin {
 impl Items {
     pub(super) fn of_exec(stream: Stream, handle: Arc<Handle>) -> Self {
         let stdin = Stdin { link: handle.link().clone(), slot: stream.slot.clone(), id: stream.id, sent: 0 };
-        Self { stream, kind: Call::Exec, ended: false, stdin: Some(stdin), _handle: handle }
+        Self { stream, kind: Call::Exec, started: false, ended: false, stdin: Some(stdin), _handle: handle }
     }
 
     pub(super) fn of_follow(stream: Stream, handle: Arc<Handle>) -> Self {
-        Self { stream, kind: Call::Follow, ended: false, stdin: None, _handle: handle }
+        Self { stream, kind: Call::Follow, started: false, ended: false, stdin: None, _handle: handle }
     }
 
     /// Waits for the next item; none after the last one. Cancel safe.
@@ -54,7 +55,11 @@ impl Items {
             let item = match self.stream.next().await {
                 Incoming::Data { offset, tag, bytes } => Ok(Item::Data { offset, stream: tag, bytes }),
                 Incoming::Item(text) => match self.kind {
-                    Call::Exec => parse(&text).map(Item::Started),
+                    Call::Exec if !std::mem::replace(&mut self.started, true) => parse(&text).map(Item::Started),
+                    Call::Exec => parse(&text).map(|item| match item {
+                        LogItem::File(path) => Item::File(path),
+                        LogItem::Kept(kept) => Item::Kept(kept),
+                    }),
                     // Items of a later version.
                     Call::Follow => continue,
                 },
@@ -93,6 +98,13 @@ impl Items {
     pub async fn end_stdin(&mut self) -> Result<(), ClientError> {
         self.stdin.as_mut().ok_or_else(no_stdin)?.end();
         Ok(())
+    }
+
+    /// Says that the file of an [`Item::File`] is open: from then on output may come as [`Item::Kept`]. Never waits.
+    pub fn file_opened(&self) {
+        if !self.ended {
+            self.stream.send(Kind::Opened);
+        }
     }
 
     /// Asks for the command to be ended (Ctrl-C); its result still comes. Never waits.

@@ -120,9 +120,8 @@ impl Stream {
             self.slot.ready.notified().await;
         };
         let taken = match &incoming {
-            Incoming::Event(text) => cost(text.len()),
+            Incoming::Item(text) | Incoming::Event(text) => cost(text.len()),
             Incoming::Data { bytes, .. } => cost(bytes.len()),
-            Incoming::Item(_) => 0,
             Incoming::Reply(_) | Incoming::Failed(_) => {
                 self.ended = true;
                 0

@@ -12,7 +12,7 @@ mod stop;
 #[cfg(test)]
 mod tests;
 
-use crate::model::{Chunk, Event, ExecResult, LogRead, ProcessInfo, Stream};
+use crate::model::{Chunk, Event, ExecResult, Kept, LogRead, ProcessInfo, Stream};
 use crate::protocol::calls::{Call, CallError, ExecCall, Follow, Read, ReadParams, Watch};
 use link::{Handle, Incoming};
 use std::path::PathBuf;
@@ -84,6 +84,11 @@ pub enum Item {
         /// The bytes.
         bytes: Vec<u8>,
     },
+    /// The file of the log, when the call asked for it and there is much output: to be opened, and then
+    /// [`Items::file_opened`].
+    File(String),
+    /// The next output is a stretch of that file.
+    Kept(Kept),
     /// The end of an exec.
     Result(Box<ExecResult>),
     /// The end of a followed log.

@@ -14,6 +14,7 @@ use std::time::Duration;
 pub fn show(config: &Config) -> String {
     let head = match &config.source {
         Some(path) => format!("# {}\n", path.display()),
+        None if config.backends.len() > 1 => "# no config file; the backends are from the environment\n".to_owned(),
         None => "# no config file: local alone\n".to_owned(),
     };
     let mut text = head;

@@ -11,6 +11,7 @@ use crate::protocol::frame::Kind;
 use crate::protocol::outbox::{Outbox, Room};
 use serde::Serialize;
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
 use tokio_util::bytes::Bytes;
@@ -34,6 +35,8 @@ pub(super) struct State {
     /// The window of what we send.
     pub(super) credit: Credit,
     pub(super) stdin: StdinQueue,
+    /// Whether the client has the log's file open.
+    pub(super) opened: AtomicBool,
 }
 
 /// What a call's handler works with.
@@ -47,7 +50,12 @@ pub(super) struct Call<S> {
 
 impl State {
     pub(super) fn new() -> Self {
-        Self { wish: watch::Sender::new(Wish::Go), credit: Credit::new(WINDOW), stdin: StdinQueue::default() }
+        Self {
+            wish: watch::Sender::new(Wish::Go),
+            credit: Credit::new(WINDOW),
+            stdin: StdinQueue::default(),
+            opened: AtomicBool::new(false),
+        }
     }
 
     /// Takes up a wish of the client.
@@ -79,7 +87,10 @@ impl<S> Call<S> {
 
     /// Sends something on the way to the reply. Never waits.
     pub(super) fn item<T: Serialize>(&self, value: &T) -> Result<(), CallError> {
-        self.outbox.push_json(Kind::Item, self.id, value).map_err(super::errors::no_json)
+        let text = serde_json::to_vec(value).map_err(super::errors::no_json)?;
+        self.state.credit.spend(cost(text.len()));
+        self.outbox.push_text(Kind::Item, self.id, text);
+        Ok(())
     }
 
     /// Sends data for which there is room.

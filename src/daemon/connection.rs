@@ -17,6 +17,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Most calls at once on one connection; a fleet of 100 backends needs a few hundred.
@@ -136,6 +137,7 @@ impl<S: Service> Connection<S> {
                     Kind::Cancel => state.wish(Wish::Cancel),
                     Kind::Forget => state.wish(Wish::Forget),
                     Kind::End => state.stdin.end(),
+                    Kind::Opened => state.opened.store(true, Ordering::Release),
                     Kind::Credit => state.credit.grant(credit_amount(&payload).ok_or("a window that cannot be read")?),
                     // Not for a daemon: tolerated, as unknown kinds are.
                     _ => {}

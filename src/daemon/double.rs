@@ -5,7 +5,7 @@
 use super::service::Service;
 use crate::engine::{EngineError, Hold, Running};
 use crate::model::{
-    BackendInfo, BackendKind, Capabilities, Chunk, EndedBy, Event, Exec, ExecResult, Health, LogRead, LogStart, Outcome, Overview,
+    BackendInfo, BackendKind, Capabilities, Chunk, EndedBy, Event, Exec, ExecResult, Health, Kept, LogRead, LogStart, Outcome, Overview,
     ProcessInfo, ProcessState, Run, SessionDetail, SessionInfo, Stream, Who,
 };
 use std::collections::BTreeMap;
@@ -299,6 +299,19 @@ impl Service for Double {
 
     fn hold(&self, process: &str, _offset: u64) -> Result<Hold, EngineError> {
         self.find(process).map(|_| Hold::default())
+    }
+
+    async fn kept(&self, process: &str, offset: u64) -> Result<Option<Kept>, EngineError> {
+        // A flood has a file in which every second megabyte is.
+        const MEGABYTE: u64 = 1_000_000;
+        let process = self.find(process)?;
+        let end = (offset + 1).next_multiple_of(MEGABYTE).min(process.grown.borrow().0);
+        let kept = process.flood > 0 && offset < end && offset / MEGABYTE % 2 == 1;
+        Ok(kept.then(|| Kept { offset, runs: vec![Run { stream: Stream::Out, len: end - offset }] }))
+    }
+
+    fn log_file(&self, process: &str) -> Result<Option<String>, EngineError> {
+        Ok((self.find(process)?.flood > 0).then(|| "/the/log".to_owned()))
     }
 
     async fn ended(&self, process: &str) -> Result<ProcessInfo, EngineError> {

@@ -4,7 +4,7 @@
 //! method is the engine's method of the same name.
 
 use crate::engine::{Engine, EngineError, Hold, Running};
-use crate::model::{BackendInfo, Chunk, EndedBy, Event, Exec, LogRead, Overview, ProcessInfo, SessionDetail, SessionInfo, Who};
+use crate::model::{BackendInfo, Chunk, EndedBy, Event, Exec, Kept, LogRead, Overview, ProcessInfo, SessionDetail, SessionInfo, Who};
 use std::future::Future;
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
@@ -26,6 +26,8 @@ pub trait Service: Clone + Send + Sync + 'static {
     fn read(&self, read: LogRead) -> impl Future<Output = Result<Chunk, EngineError>> + Send;
     fn grown(&self, process: &str, offset: u64) -> impl Future<Output = Result<(), EngineError>> + Send;
     fn hold(&self, process: &str, offset: u64) -> Result<Hold, EngineError>;
+    fn kept(&self, process: &str, offset: u64) -> impl Future<Output = Result<Option<Kept>, EngineError>> + Send;
+    fn log_file(&self, process: &str) -> Result<Option<String>, EngineError>;
     fn ended(&self, process: &str) -> impl Future<Output = Result<ProcessInfo, EngineError>> + Send;
     fn connect(&self, backend: &str) -> impl Future<Output = Result<BackendInfo, EngineError>> + Send;
     fn disconnect(&self, backend: &str) -> impl Future<Output = Result<BackendInfo, EngineError>> + Send;
@@ -74,6 +76,12 @@ impl Service for Engine {
     }
     fn hold(&self, process: &str, offset: u64) -> Result<Hold, EngineError> {
         self.hold(process, offset)
+    }
+    async fn kept(&self, process: &str, offset: u64) -> Result<Option<Kept>, EngineError> {
+        self.kept(process, offset).await
+    }
+    fn log_file(&self, process: &str) -> Result<Option<String>, EngineError> {
+        self.log_file(process)
     }
     async fn ended(&self, process: &str) -> Result<ProcessInfo, EngineError> {
         self.ended(process).await

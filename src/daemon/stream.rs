@@ -8,15 +8,18 @@ use super::errors::call_error;
 use super::service::Service;
 use crate::engine::{EngineError, Hold};
 use crate::model::{Chunk, EndedBy, Event, ExecResult, LogRead, LogStart, ProcessInfo, Stream};
-use crate::protocol::calls::{CallError, ErrorCode, ExecCall, Follow};
+use crate::protocol::calls::{CallError, ErrorCode, ExecCall, Follow, LogItem};
 use crate::protocol::credit::{STDIN_WINDOW, Taken, cost};
 use crate::protocol::frame::Kind;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::bytes::Bytes;
 
 /// Most bytes of a log read at once: larger ones were not faster (they leave the processor's cache), and share less well.
 const PIECE: usize = 256 << 10;
+/// From so much output on a client that can is told the log's file.
+const MUCH: u64 = 1 << 20;
 /// Between TERM and KILL for a command that its client ends.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// Pieces of stdin between the connection and the engine.
@@ -24,7 +27,7 @@ const STDIN_QUEUE: usize = 4;
 
 /// Runs a command until its end; its result comes after all of its output.
 pub(super) async fn exec<S: Service>(call: &Call<S>, params: ExecCall) -> Result<ExecResult, CallError> {
-    let ExecCall { mut exec, follow } = params;
+    let ExecCall { mut exec, follow, files } = params;
     if exec.client_cwd.is_none() {
         exec.client_cwd.clone_from(&call.guest.cwd);
     }
@@ -37,7 +40,7 @@ pub(super) async fn exec<S: Service>(call: &Call<S>, params: ExecCall) -> Result
     let mut ending = std::pin::pin!(end_when_wished(call, process));
     let mut stdin = std::pin::pin!(pass_stdin(call, sender));
     let output = follow.then_some(running.output);
-    let mut output = std::pin::pin!(send_output(call, process, output));
+    let mut output = std::pin::pin!(send_output(call, process, output, files));
     let (mut end_asked, mut stdin_over, mut sent) = (false, false, None);
     let result = loop {
         tokio::select! {
@@ -106,10 +109,10 @@ async fn pass_stdin<S>(call: &Call<S>, sender: Option<mpsc::Sender<Vec<u8>>>) {
 }
 
 /// Sends a command's output as it arrives, until the log is complete; nothing when it is not wanted.
-async fn send_output<S: Service>(call: &Call<S>, process: &str, output: Option<Hold>) -> Result<(), EngineError> {
+async fn send_output<S: Service>(call: &Call<S>, process: &str, output: Option<Hold>, files: bool) -> Result<(), EngineError> {
     let Some(hold) = output else { return Ok(()) };
     call.hub.service.grown(process, 0).await?;
-    send_log(call, process, LogStart::Offset(0), true, &hold).await
+    send_log(call, process, LogStart::Offset(0), true, Way { hold, files }).await
 }
 
 /// Follows a log; answers with the process's row at the end.
@@ -118,15 +121,34 @@ pub(super) async fn follow<S: Service>(call: &Call<S>, params: Follow) -> Result
     let from = if let LogStart::Offset(offset) = params.start.0 { offset } else { 0 };
     let hold = call.hub.service.hold(&process, from).map_err(call_error)?;
     tokio::select! {
-        end = send_log(call, &process, params.start.0, params.until_end, &hold) => end.map_err(call_error)?,
+        end = send_log(call, &process, params.start.0, params.until_end, Way { hold, files: false }) => end.map_err(call_error)?,
         _ = call.wished(Wish::Cancel) => {}
     }
     call.hub.service.process(&process).map_err(call_error)
 }
 
+/// How a log is sent.
+struct Way {
+    /// Keeps what was not sent yet.
+    hold: Hold,
+    /// Whether the client can open the log's file.
+    files: bool,
+}
+
 /// Sends a log from a start on: with `until_end` until its process has ended and all is sent, else to its present end.
-async fn send_log<S: Service>(call: &Call<S>, process: &str, mut start: LogStart, until_end: bool, hold: &Hold) -> Result<(), EngineError> {
+async fn send_log<S: Service>(call: &Call<S>, process: &str, mut start: LogStart, until_end: bool, way: Way) -> Result<(), EngineError> {
+    let mut offer = way.files;
     while call.state.credit.available().await {
+        if let LogStart::Offset(at) = start
+            && call.state.opened.load(Ordering::Acquire)
+            && let Some(kept) = call.hub.service.kept(process, at).await?
+        {
+            let next = at + kept.runs.iter().map(|run| run.len).sum::<u64>();
+            call.item(&LogItem::Kept(kept)).map_err(|error| EngineError::Internal(error.message))?;
+            way.hold.passed(next);
+            start = LogStart::Offset(next);
+            continue;
+        }
         let room = call.outbox.room(PIECE).await;
         let chunk = call.hub.service.read(LogRead { process: process.to_owned(), start, max: PIECE as u64 }).await?;
         let next = chunk.offset + chunk.bytes.len() as u64;
@@ -135,8 +157,15 @@ async fn send_log<S: Service>(call: &Call<S>, process: &str, mut start: LogStart
             return Err(EngineError::Internal(format!("the log of process {process} gives nothing at {next} of {}", chunk.total)));
         }
         call.data(room, pieces(chunk));
-        hold.passed(next);
+        way.hold.passed(next);
         start = LogStart::Offset(next);
+        if offer
+            && next >= MUCH
+            && let Some(path) = call.hub.service.log_file(process)?
+        {
+            call.item(&LogItem::File(path)).map_err(|error| EngineError::Internal(error.message))?;
+            offer = false;
+        }
         if whole {
             if ended || !until_end {
                 return Ok(());

@@ -93,6 +93,9 @@ impl Core {
         if let Some(place) = state.places.get(name) {
             return Ok(place.clone());
         }
+        if name.starts_with('@') || name.contains(',') {
+            return Err(EngineError::Usage(format!("{name:?} names several backends at once, which is not in this version; name one")));
+        }
         let mut known: Vec<&Arc<Place>> = state.places.values().collect();
         known.sort_by_key(|p| p.settings.slot);
         let names: Vec<&str> = known.iter().map(|p| p.settings.name.as_str()).collect();

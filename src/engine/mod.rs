@@ -6,6 +6,7 @@ mod aftermath;
 pub mod clock;
 pub mod connection;
 mod core;
+mod hints;
 mod journal;
 mod place;
 mod run;
@@ -14,7 +15,9 @@ mod sweep;
 mod table;
 
 use crate::config::Config;
-use crate::model::{BackendInfo, Chunk, EndedBy, Event, Exec, ExecResult, LogRead, Overview, ProcessInfo, SessionDetail, SessionInfo, Who};
+use crate::model::{
+    BackendInfo, Chunk, EndedBy, Event, Exec, ExecResult, Kept, LogRead, Overview, ProcessInfo, SessionDetail, SessionInfo, Who,
+};
 use crate::paths::Paths;
 pub use crate::session::log::{Hold, Reader};
 use crate::session::{Session, Stop, log::Log};
@@ -162,6 +165,17 @@ impl Engine {
     /// Holds a log for somebody who looks at it, from `offset` on: while the disk is full they miss nothing.
     pub fn hold(&self, process: &str, offset: u64) -> Result<Hold, EngineError> {
         Ok(self.log(process)?.hold(Reader::Watcher, offset))
+    }
+
+    /// What of a log is in its file from `offset` on; see [`Log::kept`]. Cancel safe.
+    pub async fn kept(&self, process: &str, offset: u64) -> Result<Option<Kept>, EngineError> {
+        let fault = |e: std::io::Error| EngineError::Internal(format!("failed to look the log of {process} up: {e}"));
+        self.log(process)?.kept(offset).await.map_err(fault)
+    }
+
+    /// The file of a log, once output is in it. None too for a path that is not UTF-8.
+    pub fn log_file(&self, process: &str) -> Result<Option<String>, EngineError> {
+        Ok(self.log(process)?.file().and_then(|path| path.to_str()).map(str::to_owned))
     }
 
     /// Waits for the end of a process. Cancel safe.

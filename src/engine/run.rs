@@ -2,6 +2,7 @@
 //!
 //! Invariant: it runs at most once, on the one backend that was named; its result is told exactly once, whatever happens.
 
+use super::hints;
 use super::place::{Place, unreachable};
 use super::shared::Shared;
 use super::table::new_id;
@@ -221,6 +222,7 @@ impl One {
             Outcome::Exited { exit_code } => exit_code_meaning(&self.exec.command, *exit_code),
             _ => None,
         };
+        let hints = hints::of(&ended.outcome, ended.no_directory, &self.exec.command);
         // The file is named in the result, so it is whole by then.
         if text.total > 0 {
             self.log.flush().await;
@@ -242,7 +244,7 @@ impl One {
             duration_ms: ended.duration.as_millis() as u64,
             timeout_ms: self.timeout.map(|t| t.as_millis() as u64),
             warnings,
-            hints: Vec::new(),
+            hints,
         }
     }
 }

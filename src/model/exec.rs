@@ -74,6 +74,15 @@ pub struct Run {
     pub len: u64,
 }
 
+/// A stretch of a log that is in the log's file at the same offset: named to a client that has the file open, not sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Absolute offset of the first byte, and its position in the file.
+    pub offset: u64,
+    /// The streams of the bytes, in order; their lengths add up to the stretch.
+    pub runs: Vec<Run>,
+}
+
 /// A piece of a log. On the wire the bytes travel raw, apart from this description.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

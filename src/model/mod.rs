@@ -14,7 +14,7 @@ mod session;
 
 pub use backend::{BackendInfo, BackendKind, Capabilities, Health, HealthState};
 pub use event::{DaemonInfo, Event, Level, Notice, Overview};
-pub use exec::{Chunk, Exec, LogRead, LogStart, Run, Stream};
+pub use exec::{Chunk, Exec, Kept, LogRead, LogStart, Run, Stream};
 pub use outcome::{EndedBy, ExecResult, Hint, Outcome, Warning, WarningCode, signal_number};
 pub use process::{ProcessId, ProcessInfo, ProcessState, Who, WhoKind};
 pub use session::{SessionDetail, SessionInfo};

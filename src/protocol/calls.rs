@@ -2,8 +2,19 @@
 //!
 //! Invariant: a reply means that the effect has happened.
 
-use crate::model::{Exec, ExecResult, LogRead, LogStart, Overview, ProcessInfo, SessionDetail, SessionInfo};
+use crate::model::{Exec, ExecResult, Kept, LogRead, LogStart, Overview, ProcessInfo, SessionDetail, SessionInfo};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// What comes as an item on the stream of a followed command after the first one, in the order of the output, to a client
+/// that asked for `files`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogItem {
+    /// The file of the log, for the client to open; it answers with a frame `Opened`.
+    File(String),
+    /// The next stretch of the output is in the file.
+    Kept(Kept),
+}
 
 /// A call: its parameters are the type itself.
 pub trait Call: Serialize + DeserializeOwned + Send + 'static {
@@ -34,6 +45,9 @@ calls! {
         exec: Exec,
         /// Whether the output follows as data frames.
         follow: bool,
+        /// Whether the client can read files of the daemon's machine: of much output it is told the log's file, and once it
+        /// says that it has that open, stretches of it are named instead of sent.
+        files: bool,
     }
     /// Everything at one moment.
     OverviewCall("overview") -> Overview {}

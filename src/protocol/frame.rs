@@ -58,12 +58,14 @@ pub enum Kind {
     Env = 15,
     /// Daemon: why it closes (JSON).
     Bye = 16,
+    /// Client: the file of the stream's log is open (empty).
+    Opened = 17,
 }
 
 impl Kind {
     /// Gives the kind of a byte; none when this version does not know it.
     pub fn from_byte(byte: u8) -> Option<Self> {
-        const ALL: [Kind; 16] = [
+        const ALL: [Kind; 17] = [
             Kind::Hello,
             Kind::Welcome,
             Kind::Refused,
@@ -80,6 +82,7 @@ impl Kind {
             Kind::Part,
             Kind::Env,
             Kind::Bye,
+            Kind::Opened,
         ];
         ALL.get(usize::from(byte).checked_sub(1)?).copied()
     }
@@ -302,7 +305,7 @@ mod tests {
         for byte in 0..=u8::MAX {
             match Kind::from_byte(byte) {
                 Some(kind) => assert_eq!(kind as u8, byte),
-                None => assert!(byte == 0 || byte > 16, "{byte}"),
+                None => assert!(byte == 0 || byte > 17, "{byte}"),
             }
         }
     }

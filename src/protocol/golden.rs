@@ -29,6 +29,7 @@ const FRAMES: &[(&str, &[u8])] = &[
     ("part", b"\x00\x00\x00\x07\x0e\x00\x00\x00\x01{}"),
     ("env", b"\x00\x00\x00\x07\x0f\x00\x00\x00\x00{}"),
     ("bye", b"\x00\x00\x00\x07\x10\x00\x00\x00\x00{}"),
+    ("opened", b"\x00\x00\x00\x05\x11\x00\x00\x00\x01"),
 ];
 
 #[tokio::test]
@@ -197,5 +198,26 @@ fn golden_replies_still_read() {
     check::<crate::model::SessionDetail>(
         r#"{"info":{"backend":"gpu","name":"main","cwd":"/srv","generation":3,"running":0},"variables":[["A","declare -x A=b"]],"functions":["f"],"aliases":[["ll","ls -l"]],"options":["shopt -s nullglob"],"umask":"0022"}"#,
     );
+    check::<calls::LogItem>(r#"{"file":"/l"}"#);
+    check::<calls::LogItem>(r#"{"kept":{"offset":1,"runs":[{"stream":"out","len":8}]}}"#);
     check::<calls::ShutdownReply>(r#"{"stopping":true,"running":[]}"#);
+}
+
+#[test]
+fn golden_outcomes_still_read() {
+    for golden in [
+        r#"{"outcome":"exited","exit_code":0}"#,
+        r#"{"outcome":"signaled","signal":"SIGKILL"}"#,
+        r#"{"outcome":"timed_out"}"#,
+        r#"{"outcome":"cancelled","ended_by":"operator"}"#,
+        r#"{"outcome":"cancelled","ended_by":"client"}"#,
+        r#"{"outcome":"cancelled","ended_by":"client_gone"}"#,
+        r#"{"outcome":"cancelled","ended_by":"daemon"}"#,
+        r#"{"outcome":"transport_lost","reason":"r"}"#,
+        r#"{"outcome":"spawn_failed","reason":"r"}"#,
+        r#"{"outcome":"backend_unavailable","reason":"r"}"#,
+        r#"{"outcome":"cancelled","ended_by":"agent"}"#,
+    ] {
+        check::<crate::model::Outcome>(golden);
+    }
 }

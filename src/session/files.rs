@@ -138,6 +138,16 @@ pub(super) async fn remove(place: &Place, folder: &str, names: &[String]) -> Res
     errand(place, "remove old files of the session").demand(script).await.map(|_| ())
 }
 
+/// Removes files that no snapshot on the list has and that are a day old: a daemon that was killed left them.
+pub(super) async fn sweep(place: &Place, folder: &str, keep: &[String]) -> Result<(), SessionError> {
+    let mut script = b"cd -- ".to_vec();
+    script.extend(quote::bytes(folder.as_bytes()));
+    script.extend_from_slice(b" || exit 0\nfind . -type f -mmin +1440 2>/dev/null | while IFS= read -r f; do f=${f#./}; case ${f%.*} in ");
+    script.extend(keep.iter().map(|id| quote::bytes(id.as_bytes())).collect::<Vec<_>>().join(&b'|'));
+    script.extend_from_slice(b") ;; *) rm -f -- \"$f\";; esac; done\nexit 0\n");
+    errand(place, "remove left files of the session").demand(script).await.map(|_| ())
+}
+
 /// Removes the session's folder.
 pub(super) async fn remove_all(place: &Place, folder: &str) -> Result<(), SessionError> {
     if !folder.ends_with(&place.folder_name()) {

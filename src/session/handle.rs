@@ -123,9 +123,7 @@ impl Session {
             state.folder.clone()
         };
         self.cool();
-        let own = self.own.clone();
-        let path = self.place.settings.state_dir.clone();
-        files::blocking(move || own.remove_others(None)).await.map_err(|source| SessionError::Own { path, source })?;
+        self.remove_own(None).await?;
         if let Some(folder) = folder
             && let Err(error) = files::remove_all(&self.place, &folder).await
         {

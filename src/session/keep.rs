@@ -23,6 +23,8 @@ pub(super) struct Keeper {
     dirty: AtomicBool,
     changed: Notify,
     running: Mutex<bool>,
+    /// Whether left files were looked for since the session was opened.
+    swept: AtomicBool,
     /// Held while the own file is written, so that an older state never follows a newer one.
     saving: tokio::sync::Mutex<()>,
 }
@@ -64,6 +66,14 @@ impl Session {
         }
     }
 
+    /// Removes the copies of other generations than this one; with none, everything on the daemon's side.
+    pub(super) async fn remove_own(&self, keep: Option<u64>) -> Result<(), SessionError> {
+        let _held = self.keeper.saving.lock().await;
+        let own = self.own.clone();
+        let path = self.place.settings.state_dir.clone();
+        files::blocking(move || own.remove_others(keep)).await.map_err(|source| SessionError::Own { path, source })
+    }
+
     /// Copies the snapshot to the daemon's side and removes files that are not needed any more.
     async fn tidy(&self) -> Result<(), SessionError> {
         let (snapshot, copy, folder, closed) = {
@@ -78,13 +88,17 @@ impl Session {
             copied.map_err(|source| SessionError::Own { path: self.place.settings.state_dir.clone(), source })?;
             self.state().copy = Some(generation);
             self.save().await;
-            let own = self.own.clone();
-            let _ = files::blocking(move || own.remove_others(Some(generation))).await.inspect_err(|error| {
+            if let Err(error) = self.remove_own(Some(generation)).await {
                 tracing::debug!(%error, "old copies stay");
-            });
+            }
+        }
+        let Some(folder) = folder else { return Ok(()) };
+        if !self.keeper.swept.swap(true, Ordering::AcqRel) {
+            let mut keep: Vec<String> = self.state().past.iter().map(|s| s.id.clone()).collect();
+            keep.push(snapshot.id.clone());
+            files::sweep(&self.place, &folder, &keep).await?;
         }
         drop(snapshot);
-        let Some(folder) = folder else { return Ok(()) };
         let ids = self.state().take_removable();
         // On a far machine this costs a shell: not for a few files.
         let few = if self.place.same_files() { 0 } else { 10 };

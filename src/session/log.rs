@@ -6,6 +6,7 @@
 mod disk;
 mod hold;
 mod index;
+mod kept;
 mod memory;
 
 pub use disk::remove;
@@ -69,6 +70,8 @@ struct State {
     lingering: bool,
     lost: u64,
     reason: Option<String>,
+    /// From here on nothing is missing in the main file, but for what is over the cap.
+    sound_from: u64,
     holds: Holds,
     /// Whether the caller has been waited for so long that it was said.
     stalled: bool,
@@ -91,6 +94,7 @@ impl Log {
             lingering: false,
             lost: 0,
             reason: None,
+            sound_from: 0,
             holds: Holds::default(),
             stalled: false,
             told: false,
@@ -345,7 +349,7 @@ impl Inner {
                     let reason = state.reason.clone().unwrap_or_default();
                     tracing::warn!(reason, "a command waits until its caller reads: its output cannot be kept");
                 }
-                let stalls = (!state.stalled && state.holds.last_caller().is_some()).then(|| since + hold::PATIENCE);
+                let stalls = (!state.stalled).then(|| since + hold::PATIENCE).filter(|at| *at > Instant::now());
                 state.holds.patience(total, since).into_iter().chain(stalls).min()
             };
             match late {
@@ -418,6 +422,7 @@ impl Inner {
             }
             state.lost += lost.bytes;
             if let Some(failed) = lost.failed {
+                state.sound_from = failed.end;
                 state.memory.failed(failed);
             }
             state.memory.done(end);

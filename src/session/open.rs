@@ -282,9 +282,10 @@ impl Session {
         }
         let secrets = match self.login().await {
             Ok((mut captured, _)) => take_secrets(&mut captured.variables, &self.place.settings.secret_names),
+            Err(error) if is_away(&error) => return Vec::new(),
             Err(error) => {
                 tracing::warn!(%error, session = self.place.name, "the secrets of the login are not known");
-                return Vec::new();
+                Vec::new()
             }
         };
         self.state().secrets = Some(secrets.clone());

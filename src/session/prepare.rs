@@ -6,13 +6,18 @@
 use super::handle::Session;
 use super::state::Snapshot;
 use crate::backend::{BackendError, Environment, Shell, Start};
+use crate::shell::options::Options;
 use crate::shell::wrap::{First, Source};
 use futures::FutureExt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::io::AsyncWriteExt;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 
+/// The next shell is started so long after a command's end, unless it is wanted before: starting a program holds up the
+/// thread that hands the result on.
+const AFTERWARDS: Duration = Duration::from_millis(1);
 /// Where the files of a command would be, where there is no place for them.
 const NOWHERE: &str = "/dev/null/qd";
 
@@ -39,6 +44,8 @@ struct Slot {
     epoch: u64,
     leave: String,
     coming: oneshot::Receiver<Prepared>,
+    /// Somebody waits for it.
+    wanted: Arc<Notify>,
     starting: AbortHandle,
 }
 
@@ -52,40 +59,38 @@ impl Session {
         let folder = self.state().folder.clone();
         let mut prepared = Prepared { shell, nonce, leave, base, folder, shim };
         if prepared.is_bash() {
-            let stage = self.with_first(&prepared, crate::shell::wrap::first);
+            let base = self.state().base.clone();
+            let stage = self.with_first(&prepared, &base, crate::shell::wrap::first);
             // A failure shows when the command is sent, or in the exit.
             let _ = prepared.shell.stdin.write_all(&stage).await;
         }
         Ok(prepared)
     }
 
-    /// Gives what the first stage is made of.
-    pub(super) fn with_first<T>(&self, p: &Prepared, use_it: impl FnOnce(&First<'_>) -> T) -> T {
-        let (options_base, agent_set) = {
-            let state = self.state();
-            (state.base.clone(), state.agent_set)
-        };
+    /// Gives what the first stage is made of. `base`: the options of a plain shell.
+    pub(super) fn with_first<T>(&self, p: &Prepared, base: &Options, use_it: impl FnOnce(&First<'_>) -> T) -> T {
         let prefix = |id: &str| p.folder.as_ref().map_or_else(|| NOWHERE.to_owned(), |folder| format!("{folder}/{id}"));
         let files = prefix(&p.base.id);
         let source = match &p.base.carried {
             Some(texts) => Source::Carried { variables: &texts.variables, functions: &texts.functions },
             None => Source::Files(&files),
         };
-        let transient = self.transient(agent_set);
+        let transient = self.transient();
         use_it(&First {
             nonce: &p.nonce,
             source,
             leave: &prefix(&p.leave),
             late: p.base.late || !p.can_load_early(),
             options: &p.base.options,
-            base: &options_base,
+            base,
             transient: &transient,
             shim: p.shim,
         })
     }
 
     /// Names that are never in a snapshot.
-    fn transient(&self, agent_set: bool) -> Vec<String> {
+    fn transient(&self) -> Vec<String> {
+        let agent_set = self.state().agent_set;
         let settings = &self.place.settings;
         let mut names = settings.secret_names.clone();
         names.extend(settings.forwarded.keys().cloned());
@@ -106,14 +111,18 @@ impl Session {
         let (send, coming) = oneshot::channel();
         let leave = super::random_hex(6);
         let (session, generation, name) = (self.clone(), base.generation, leave.clone());
+        let wanted = Arc::new(Notify::new());
+        let want = wanted.clone();
         let task = tokio::spawn(async move {
+            // Either way it is time.
+            let _ = tokio::time::timeout(AFTERWARDS, want.notified()).await;
             match session.prepare(base, name, false).await {
                 // Nobody may want it any more: dropped, it ends by itself.
                 Ok(prepared) => drop(send.send(prepared)),
                 Err(error) => tracing::debug!(%error, session = session.place.name, "no warm shell"),
             }
         });
-        let old = place.replace(Slot { generation, epoch, leave, coming, starting: task.abort_handle() });
+        let old = place.replace(Slot { generation, epoch, leave, coming, wanted, starting: task.abort_handle() });
         drop(place);
         self.discard(old);
     }
@@ -126,6 +135,7 @@ impl Session {
             self.discard(Some(slot));
             return None;
         }
+        slot.wanted.notify_one();
         let leave = slot.leave;
         // It may not have started, or have ended meanwhile (TMOUT, a kill).
         let mut came = slot.coming.await.ok();

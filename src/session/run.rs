@@ -15,6 +15,7 @@ use super::state::{Snapshot, show};
 use super::{Command, Ended, Stop};
 use crate::backend::{BackendError, ErrorKind, Exit, Members};
 use crate::model::{EndedBy, Outcome, Warning, WarningCode};
+use crate::shell::options::Options;
 use crate::shell::record::{self, End, Record};
 use crate::shell::wrap::{self, Directory, Second};
 use std::sync::Arc;
@@ -40,6 +41,8 @@ enum Attempt {
     Ran(Box<Ran>),
     /// It was not read, for this reason.
     NotRun(String),
+    /// It was not read, and cannot be sent again: so much of its stdin was taken for the shell that did not read it.
+    StdinGone,
 }
 
 /// What is known when a command is complete.
@@ -90,6 +93,10 @@ impl Session {
             let snapshot = prepared.base.clone();
             match self.attempt(prepared, &secrets, &command, &log, &mut started, &mut stops, &mut feed).await {
                 Attempt::Ran(ran) => return self.finish(*ran, &command).await,
+                Attempt::StdinGone => {
+                    let reason = "the session's files were gone, and its stdin had been read before that was known: run it again";
+                    return self.nothing(Outcome::SpawnFailed { reason: reason.to_owned() });
+                }
                 Attempt::NotRun(reason) if reason == "late" => self.state().load_late(&snapshot),
                 Attempt::NotRun(_) => base = Some(snapshot),
             }
@@ -144,7 +151,7 @@ impl Session {
         self.note_boot(&prepared);
         let (script, directory) = self.script(&prepared, command, feed.has_stdin(), secrets);
         if !feed.load(script) {
-            return Attempt::NotRun("stdin".to_owned());
+            return Attempt::StdinGone;
         }
         if let Some(started) = started.take() {
             started(prepared.shell.ready.pid, directory);
@@ -161,7 +168,14 @@ impl Session {
         if drive.is_ending() {
             until_ended(&mut drive, &mut warnings).await;
         }
-        let records = std::mem::take(&mut drive.watch.seen().records);
+        let (records, broken) = {
+            let mut seen = drive.watch.seen();
+            (std::mem::take(&mut seen.records), seen.broken.take())
+        };
+        // With a lost link the outcome says it; otherwise a stream that broke off is output that is missing.
+        if let Some(why) = broken.filter(|_| !lost) {
+            warnings.push(Warning::new(WarningCode::OutputLost, format!("output is missing: {why}")));
+        }
         if let Some(reason) = not_run(&records) {
             self.state().litter.push(leave);
             return Attempt::NotRun(reason);
@@ -197,7 +211,8 @@ impl Session {
             split: command.split,
             text: command.text.as_bytes(),
         };
-        let script = self.with_first(prepared, |first| {
+        // The options were set by the first stage.
+        let script = self.with_first(prepared, &Options::default(), |first| {
             if prepared.is_bash() { wrap::second(first, &second) } else { crate::shell::wrap_sh::script(first, &second) }
         });
         (script, show(own.as_deref().unwrap_or(&cwd)))

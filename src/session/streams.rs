@@ -33,6 +33,8 @@ pub(super) struct Seen {
     pub(super) held: usize,
     /// When bytes last came.
     pub(super) last: Instant,
+    /// Why a stream broke off before its end: output is missing.
+    pub(super) broken: Option<String>,
 }
 
 /// What the reader and the one who runs the command share.
@@ -56,7 +58,7 @@ impl Watch {
 
 /// Starts nothing by itself: the future reads both streams until they end.
 pub(super) fn read(stdout: Pipe, stderr: Pipe, nonce: &str, split: bool, log: Arc<Log>) -> (BoxFuture<'static, ()>, Arc<Watch>) {
-    let seen = Seen { records: Vec::new(), fence: false, end: false, held: 0, last: Instant::now() };
+    let seen = Seen { records: Vec::new(), fence: false, end: false, held: 0, last: Instant::now(), broken: None };
     let watch = Arc::new(Watch { seen: Mutex::new(seen), changed: Notify::new() });
     let out = read_out(stdout, Fence::new(nonce), log.clone(), watch.clone());
     let err = read_err(stderr, Parser::new(nonce), split.then_some(log), watch.clone());
@@ -89,8 +91,11 @@ async fn read_out(mut stream: Pipe, mut fence: Fence, log: Arc<Log>, watch: Arc<
         buffer.clear();
         match stream.read_buf(&mut buffer).await {
             Ok(n) if n > 0 => {}
-            // A broken stream ends as one that ended: how the shell ended says which it was.
-            _ => break,
+            Ok(_) => break,
+            Err(error) => {
+                watch.seen().broken = Some(error.to_string());
+                break;
+            }
         }
         let was_seen = fence.seen();
         let output = fence.feed(&buffer, &mut scratch);
@@ -119,7 +124,11 @@ async fn read_err(mut stream: Pipe, mut parser: Parser, log: Option<Arc<Log>>, w
         buffer.clear();
         match stream.read_buf(&mut buffer).await {
             Ok(n) if n > 0 => {}
-            _ => break,
+            Ok(_) => break,
+            Err(error) => {
+                watch.seen().broken = Some(error.to_string());
+                break;
+            }
         }
         rest.clear();
         parser.feed(&buffer, &mut records, &mut rest);

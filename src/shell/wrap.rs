@@ -103,7 +103,7 @@ pub fn framed(one: &[u8], two: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The second stage for bash. It must come from the same `First` that the shell got.
+/// The second stage for bash. It must come from the same `First` that the shell got; only the options do not matter any more.
 pub fn second(f: &First<'_>, s: &Second<'_>) -> Vec<u8> {
     let mut v = Values::new();
     v.set("NONCE", f.nonce);

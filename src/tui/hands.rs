@@ -164,7 +164,7 @@ fn spawn_failing<D: Daemon>(
 
 /// Runs a command of the input line to its end.
 async fn run<D: Daemon>(daemon: D, ticket: u64, exec: Exec, tell: mpsc::Sender<Report<D>>) {
-    let call = ExecCall { exec: exec.clone(), follow: false };
+    let call = ExecCall { exec: exec.clone(), follow: false, files: false };
     let mut process = None;
     let result = match daemon.exec(call).await {
         Ok(mut items) => follow(&mut items, &mut process, &tell).await,

@@ -103,7 +103,7 @@ impl Run for Items {
         Some(match Items::next(self).await? {
             Ok(Item::Started(info)) => Ok(Said::Started(info)),
             Ok(Item::Result(result)) => Ok(Said::Ended(result)),
-            Ok(Item::Data { .. } | Item::Followed(_)) => Ok(Said::Other),
+            Ok(Item::Data { .. } | Item::File(_) | Item::Kept(_) | Item::Followed(_)) => Ok(Said::Other),
             Err(e) => Err(e),
         })
     }

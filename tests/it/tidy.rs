@@ -244,7 +244,7 @@ fn shell_scripts_pass_shellcheck() {
     for name in names.lines().filter(is_shell) {
         let text = std::fs::read_to_string(root().join(name)).expect("the file was listed");
         let said: Vec<String> = match text.contains("\n#=== ") {
-            true => text.split("\n#=== ").skip(1).filter_map(|part| shellcheck(&section(part), &TEMPLATE)).collect(),
+            true => text.split("\n#=== ").skip(1).filter_map(|part| shellcheck(&(waived(&text) + &section(part)), &TEMPLATE)).collect(),
             false => shellcheck(&text, &[]).into_iter().collect(),
         };
         found.extend(said.iter().map(|said| format!("{name}: {said}")));
@@ -254,6 +254,15 @@ fn shell_scripts_pass_shellcheck() {
 
 /// A section of a template is checked alone: its variables come from others, and what a trap runs is filled in.
 const TEMPLATE: [&str; 3] = ["--shell=bash", "--severity=warning", "--exclude=SC2154,SC2064,SC2140"];
+
+/// What a template waives at its top holds for each of its sections.
+fn waived(text: &str) -> String {
+    text.lines()
+        .take_while(|line| line.starts_with('#'))
+        .filter(|line| line.starts_with("# shellcheck disable="))
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
 
 /// Fills the gaps (`@NAME@`) of a template's section so that it can be parsed; its first line is its name.
 fn section(part: &str) -> String {

@@ -51,7 +51,7 @@ impl Form {
     /// Prints output.
     pub(crate) fn data(&mut self, offset: u64, stream: Stream, bytes: Vec<u8>) -> Result<Option<Piece>, Failure> {
         match self {
-            Self::Plain => Ok(Some(Piece { stream, bytes })),
+            Self::Plain => Ok(Some(Piece::Bytes { stream, bytes })),
             Self::Result { .. } => Ok(None),
             Self::Events(events) => Ok(some(events.data(offset, stream, bytes)?)),
         }
@@ -90,7 +90,7 @@ impl Form {
 }
 
 fn text(line: String) -> Piece {
-    Piece { stream: Stream::Out, bytes: line.into_bytes() }
+    Piece::Bytes { stream: Stream::Out, bytes: line.into_bytes() }
 }
 
 fn some(lines: String) -> Option<Piece> {

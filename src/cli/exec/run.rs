@@ -14,8 +14,11 @@ use crate::client::{ClientError, Item, Items};
 use crate::model::{EndedBy, ExecResult, Outcome, ProcessInfo};
 use std::fs::File;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 /// How long an ending may take before it is said that it is under way.
@@ -52,12 +55,26 @@ pub(crate) struct Run<'a> {
     /// Why the command is being ended although nobody asked: what we exit with in place of its code.
     failure: Option<Failure>,
     pending: Option<Piece>,
+    /// The log's file while it is opened, and once it is.
+    opening: Option<JoinHandle<io::Result<File>>>,
+    file: Option<Arc<File>>,
 }
 
 impl<'a> Run<'a> {
     /// Takes over a command that was sent.
     pub(crate) fn new(items: Items, signals: Signals, screen: &'a Screen) -> Self {
-        Self { items, signals, screen, forwarding: None, started: None, asked: None, failure: None, pending: None }
+        Self {
+            items,
+            signals,
+            screen,
+            forwarding: None,
+            started: None,
+            asked: None,
+            failure: None,
+            pending: None,
+            opening: None,
+            file: None,
+        }
     }
 
     /// Forwards a file to the command's stdin while it runs.
@@ -98,6 +115,14 @@ impl<'a> Run<'a> {
                         }
                     }
                 }
+                opened = opened(&mut self.opening), if self.opening.is_some() => {
+                    self.opening = None;
+                    // Where it cannot be opened the output comes as it came before.
+                    self.file = opened.map(Arc::new);
+                    if self.file.is_some() {
+                        self.items.file_opened();
+                    }
+                }
                 room = sink.room(), if open && self.pending.is_some() => {
                     if let (Ok(room), Some(piece)) = (room, self.pending.take()) {
                         room.send(piece);
@@ -133,6 +158,11 @@ impl<'a> Run<'a> {
                 self.started = Some(process);
             }
             Some(Ok(Item::Data { offset, stream, bytes })) => self.pending = form.data(offset, stream, bytes)?,
+            Some(Ok(Item::File(path))) => self.opening = Some(tokio::task::spawn_blocking(|| File::open(path))),
+            Some(Ok(Item::Kept(kept))) => {
+                let file = self.file.clone().ok_or_else(|| Failure::Internal("a file was named that is not open".into()))?;
+                self.pending = Some(Piece::Kept { file, kept });
+            }
             Some(Ok(Item::Result(result))) => return Ok(Some(result)),
             Some(Ok(Item::Followed(_))) => {}
             Some(Err(ClientError::Gone(why))) => return self.lost(&why).map(Some),
@@ -203,6 +233,13 @@ impl<'a> Run<'a> {
 async fn forwarded(forwarding: &mut Option<Forwarding>) -> Result<(), Failure> {
     match forwarding {
         Some(forwarding) => forwarding.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn opened(opening: &mut Option<JoinHandle<io::Result<File>>>) -> Option<File> {
+    match opening {
+        Some(opening) => opening.await.ok()?.ok(),
         None => std::future::pending().await,
     }
 }

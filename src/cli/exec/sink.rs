@@ -2,24 +2,36 @@
 //!
 //! Invariant: bytes leave in the order in which they came, unbuffered; what waits here is bounded.
 
-use crate::model::Stream;
+use super::copy::copy;
+use crate::model::{Kept, Stream};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::thread;
 use tokio::sync::{mpsc, oneshot};
 
 /// Pieces that wait for the writer; with a piece of 64 KiB that is half a MiB.
 const WAITING: usize = 8;
 
-/// Bytes for one of our streams.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
-    /// Which stream.
-    pub(crate) stream: Stream,
-    /// The bytes.
-    pub(crate) bytes: Vec<u8>,
+/// Something to write.
+#[derive(Clone, Debug)]
+pub(crate) enum Piece {
+    /// Bytes for one of our streams.
+    Bytes {
+        /// Which stream.
+        stream: Stream,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// A stretch of a file.
+    Kept {
+        /// The file.
+        file: Arc<File>,
+        /// Where the stretch is, and for which of our streams.
+        kept: Kept,
+    },
 }
 
 /// The way to the writer.
@@ -42,8 +54,7 @@ impl Sink {
         thread::Builder::new().name("output".into()).spawn(move || {
             let mut result = Ok(());
             while let Some(piece) = waiting.blocking_recv() {
-                let target = if piece.stream == Stream::Out { &mut out } else { &mut err };
-                result = write_whole(target, &piece.bytes);
+                result = write(&piece, &mut out, &mut err);
                 if result.is_err() {
                     break;
                 }
@@ -71,24 +82,41 @@ impl Sink {
     }
 }
 
+fn write(piece: &Piece, out: &mut File, err: &mut File) -> io::Result<()> {
+    match piece {
+        Piece::Bytes { stream, bytes } => write_whole(if *stream == Stream::Out { out } else { err }, bytes),
+        Piece::Kept { file, kept } => {
+            let mut position = kept.offset;
+            for run in &kept.runs {
+                copy(if run.stream == Stream::Out { out } else { err }, file, position, run.len)?;
+                position += run.len;
+            }
+            Ok(())
+        }
+    }
+}
+
 /// Writes all bytes, also where somebody who shares the descriptor has made it non-blocking.
-fn write_whole(target: &mut File, mut bytes: &[u8]) -> io::Result<()> {
+pub(super) fn write_whole(target: &mut File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match target.write(bytes) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => bytes = &bytes[count..],
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                let mut wanted = [PollFd::new(target, PollFlags::OUT)];
-                match poll(&mut wanted, None) {
-                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                    Err(e) => return Err(e.into()),
-                }
-            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => until_writable(target)?,
             Err(e) => return Err(e),
         }
     }
     Ok(())
+}
+
+/// Waits until a non-blocking target may be written again, or a signal comes.
+pub(super) fn until_writable(target: &File) -> io::Result<()> {
+    let mut wanted = [PollFd::new(target, PollFlags::OUT)];
+    match poll(&mut wanted, None) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
 }
 
 #[cfg(test)]
@@ -103,7 +131,7 @@ mod tests {
     }
 
     fn piece(stream: Stream, bytes: &[u8]) -> Piece {
-        Piece { stream, bytes: bytes.to_vec() }
+        Piece::Bytes { stream, bytes: bytes.to_vec() }
     }
 
     #[tokio::test]

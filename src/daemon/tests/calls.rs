@@ -81,7 +81,7 @@ async fn a_kill_is_done_when_it_is_answered_and_says_by_whom() {
     let rows = operator.call(kill(&one)).await.unwrap();
     let by = |ended_by| ProcessState::Ended(crate::model::Outcome::Cancelled { ended_by });
     assert_eq!(rows[0].state, by(EndedBy::Operator));
-    assert_eq!(agent.call(kill(&two)).await.unwrap()[0].state, by(EndedBy::Client));
+    assert_eq!(agent.call(kill(&two)).await.unwrap()[0].state, by(EndedBy::Agent));
     finish(&mut first).await.unwrap();
     finish(&mut second).await.unwrap();
 }

@@ -54,11 +54,11 @@ impl Bench {
 }
 
 fn command(text: &str) -> ExecCall {
-    ExecCall { exec: Exec { command: text.into(), ..Exec::default() }, follow: true }
+    ExecCall { exec: Exec { command: text.into(), ..Exec::default() }, follow: true, files: false }
 }
 
 fn with_stdin(text: &str) -> ExecCall {
-    ExecCall { exec: Exec { command: text.into(), stdin: true, ..Exec::default() }, follow: true }
+    ExecCall { exec: Exec { command: text.into(), stdin: true, ..Exec::default() }, follow: true, files: false }
 }
 
 async fn capped<F: Future>(what: F) -> F::Output {
@@ -96,7 +96,7 @@ async fn finish(items: &mut Items) -> Result<(Vec<u8>, Vec<u8>, ExecResult), Cli
                 assert!(items.next().await.is_none(), "the result is the last item");
                 return Ok((out, err, *result));
             }
-            Item::Followed(_) => panic!("not a follow"),
+            Item::Followed(_) | Item::File(_) | Item::Kept(_) => panic!("not asked for"),
         }
     }
 }

@@ -28,6 +28,36 @@ async fn output_that_nobody_reads_waits_in_the_log_and_other_calls_go_on() {
 }
 
 #[tokio::test]
+async fn a_client_that_has_the_file_open_is_told_where_output_is() {
+    let client = Bench::new().agent().await;
+    let mut items = client.exec(ExecCall { files: true, ..command(&format!("flood {FLOOD}")) }).await.unwrap();
+    let (mut at, mut named) = (0, 0);
+    let mut offered = false;
+    loop {
+        match capped(items.next()).await.expect("it has not ended").unwrap() {
+            Item::Started(_) => {}
+            Item::Data { offset, bytes, .. } => {
+                assert!(offset == at && bytes == flood(at, bytes.len()));
+                at += bytes.len() as u64;
+            }
+            Item::File(path) => {
+                assert!(!std::mem::replace(&mut offered, true) && path == "/the/log" && named == 0);
+                items.file_opened();
+            }
+            Item::Kept(kept) => {
+                assert!(offered && kept.offset == at);
+                let len: u64 = kept.runs.iter().map(|run| run.len).sum();
+                (at, named) = (at + len, named + len);
+            }
+            Item::Result(result) => break assert_eq!(result.total_bytes, FLOOD),
+            Item::Followed(_) => panic!("this is no follow"),
+        }
+    }
+    assert_eq!(at, FLOOD);
+    assert!(named > 0, "some of it was named");
+}
+
+#[tokio::test]
 async fn many_streams_share_one_connection() {
     let client = Bench::new().agent().await;
     let one = |i: u64| {

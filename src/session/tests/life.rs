@@ -110,6 +110,28 @@ async fn our_files_are_ours_alone_and_old_ones_go() {
 }
 
 #[tokio::test]
+async fn what_a_killed_daemon_left_goes_when_it_is_old() {
+    let rig = Rig::new();
+    let s = rig.session("main");
+    rig.run(&s, "export A=1").await;
+    s.flush().await;
+    let dir = folder(&s);
+    drop(s);
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(2 * 86_400);
+    for entry in std::fs::read_dir(&dir).unwrap() {
+        std::fs::File::open(entry.unwrap().path()).unwrap().set_modified(old).unwrap();
+    }
+    for (name, time) in [("old.v", old), ("young.v", std::time::SystemTime::now())] {
+        std::fs::File::create(dir.join(name)).unwrap().set_modified(time).unwrap();
+    }
+    let s = rig.session("main");
+    assert_eq!(rig.run(&s, "echo $A").await.output, "1\n");
+    until("the old one is gone", || !dir.join("old.v").exists()).await;
+    assert!(dir.join("young.v").exists());
+    assert_eq!(rig.run(&s, "echo $A").await.output, "1\n");
+}
+
+#[tokio::test]
 async fn parallel_commands_lose_nothing_and_name_what_they_overwrote() {
     let rig = Rig::new();
     let s = rig.session("main");

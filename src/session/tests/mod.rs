@@ -153,31 +153,3 @@ pub(super) fn alive(pid: u32) -> bool {
     std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"))
         .is_ok_and(|s| !s.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['Z', 'X'])))
 }
-
-/// Prints how long a warm command takes beside `bash -c true`; run by hand, in a release build.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a measurement"]
-async fn warm_command_against_plain_bash() {
-    let _ = crate::backend::local::become_subreaper();
-    let rig = Rig::new();
-    let s = rig.session("main");
-    rig.run(&s, "true").await;
-    let (mut ours, mut plain) = (Vec::new(), Vec::new());
-    for _ in 0..200 {
-        tokio::time::sleep(Duration::from_millis(30)).await;
-        let c = command("true");
-        let log = rig.log();
-        let (_keep, stops) = mpsc::channel(1);
-        let began = std::time::Instant::now();
-        s.run(c, log, |_, _| {}, stops).await;
-        ours.push(began.elapsed());
-        tokio::time::sleep(Duration::from_millis(30)).await;
-        let began = std::time::Instant::now();
-        tokio::task::spawn_blocking(|| std::process::Command::new("bash").args(["-c", "true"]).status()).await.unwrap().unwrap();
-        plain.push(began.elapsed());
-    }
-    ours.sort();
-    plain.sort();
-    eprintln!("warm {:?} / {:?}, plain {:?} / {:?}", ours[100], ours[190], plain[100], plain[190]);
-    eprintln!("ratio {:.2}", ours[100].as_secs_f64() / plain[100].as_secs_f64());
-}

@@ -4,6 +4,7 @@
 
 use crate::tui::effect::Effect;
 use crate::tui::input::key::{Code, Key};
+use crate::tui::state::Mood;
 use crate::tui::state::State;
 use crate::tui::state::overlay::{Confirm, GUARD_MS, Moot, Overlay};
 
@@ -99,6 +100,8 @@ impl State {
                 let pane = self.backend_index(&backend).and_then(|i| self.panes.get_mut(i));
                 if let (Some(name), Some(pane)) = (name, pane) {
                     pane.session = name;
+                    // What is typed next is a command for it, and no single keys about old ones.
+                    self.mood = Mood::Input;
                 }
                 return;
             }
