@@ -91,7 +91,7 @@ impl Session {
                 continue;
             }
             let snapshot = prepared.base.clone();
-            match self.attempt(prepared, &secrets, &command, &log, &mut started, &mut stops, &mut feed).await {
+            match self.attempt((prepared, secrets), &command, &log, &mut started, &mut stops, &mut feed).await {
                 Attempt::Ran(ran) => return self.finish(*ran, &command).await,
                 Attempt::StdinGone => {
                     let reason = "the session's files were gone, and its stdin had been read before that was known: run it again";
@@ -140,8 +140,7 @@ impl Session {
     /// Sends the command to a shell and waits until it is complete.
     async fn attempt(
         self: &Arc<Self>,
-        prepared: Prepared,
-        secrets: &[(String, String)],
+        (prepared, secrets): (Prepared, Secrets),
         command: &Command,
         log: &Arc<Log>,
         started: &mut Started<'_>,
@@ -149,7 +148,7 @@ impl Session {
         feed: &mut Feed,
     ) -> Attempt {
         self.note_boot(&prepared);
-        let (script, directory) = self.script(&prepared, command, feed.has_stdin(), secrets);
+        let (script, directory) = self.script(&prepared, command, feed.has_stdin(), &secrets);
         if !feed.load(script) {
             return Attempt::StdinGone;
         }
