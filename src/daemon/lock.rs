@@ -60,7 +60,11 @@ impl DaemonLock {
 
     /// Takes the lock anew after its file was removed. An error when another daemon has it by now.
     pub(super) async fn take_again(&mut self, paths: &Paths) -> Result<(), LockError> {
-        self.file = lock::take(&paths.lock_file(), RETAKE).await?;
+        let path = paths.lock_file();
+        self.file = tokio::select! {
+            taken = lock::take(&path, RETAKE) => taken?,
+            _ = listens_again(paths) => return Err(LockError::Held { path: path.display().to_string(), waited: Duration::ZERO }),
+        };
         Ok(())
     }
 
@@ -76,7 +80,8 @@ impl DaemonLock {
     }
 }
 
-/// Waits until the holder of the lock listens: one whose socket was removed puts it back and says so in the file.
+/// Waits until the holder of the lock listens: one that starts says so in the file, and so does one whose socket was removed
+/// when it is back.
 async fn listens_again(paths: &Paths) -> u32 {
     let path = paths.lock_file();
     let watch = tokio::task::spawn_blocking(move || config::watch(&path)).await;
