@@ -10,7 +10,7 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
     escape(text, is_unsafe)
 }
 
-/// Shows a text of several lines: as [`line`], but line ends stay.
+/// Shows a text of several lines: as [`line()`], but line ends stay.
 pub(crate) fn lines(text: &str) -> Cow<'_, str> {
     escape(text, |c| c != '\n' && is_unsafe(c))
 }

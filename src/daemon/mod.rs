@@ -3,7 +3,7 @@
 //! Invariant: it is the only place where engine and protocol meet; there is one per user, state folder and host; it prints
 //! nothing; when it ends, every caller has been told, and the socket is gone before the lock is.
 //!
-//! `main` calls [`detach`] first when a client started this process (`qd serve --detached`), then [`run`] in a runtime, and
+//! `main` calls [`detach()`] first when a client started this process (`qd serve --detached`), then [`run()`] in a runtime, and
 //! ends that runtime without waiting for blocking threads.
 
 mod call;
@@ -47,7 +47,7 @@ pub use service::Service;
 pub struct Options {
     /// The config file that was named (`--config`), if any.
     pub config: Option<PathBuf>,
-    /// Whether a client started this process and waits for its first words on stdout. [`detach`] was called then.
+    /// Whether a client started this process and waits for its first words on stdout. [`detach()`] was called then.
     pub detached: bool,
     /// Told once the daemon listens.
     pub ready: Option<oneshot::Sender<Listening>>,
