@@ -227,8 +227,9 @@ async fn the_login_environment_is_the_accounts() {
     let local = Local::new(env);
     let mut shell = local.start(Start { environment: Environment::Login, ..start() }).await.unwrap();
     shell.stdin.write_all(b"9 0\n").await.unwrap();
-    drop(shell.stdin);
+    // Read while it waits for the rest: with the end of its stdin it is gone.
     let environ = std::fs::read(format!("/proc/{}/environ", shell.ready.pid)).unwrap();
+    drop(shell.stdin);
     let text = String::from_utf8_lossy(&environ).into_owned();
     let names: Vec<&str> = text.split('\0').filter_map(|e| e.split('=').next()).filter(|n| !n.is_empty()).collect();
     for name in ["HOME", "USER", "LOGNAME", "SHELL", "PATH", "SSH_AUTH_SOCK"] {

@@ -262,7 +262,8 @@ fn the_session_of_a_pane_is_chosen_or_named() {
     typed(&mut state, b"s");
     assert!(matches!(&state.overlay, Some(Overlay::Sessions { rows, .. }) if rows == &["main"]));
     typed(&mut state, b"bu/ild\r");
-    assert_eq!(state.pane().unwrap().session, "build");
+    assert_eq!((state.pane().unwrap().session.as_str(), state.mood), ("build", Mood::Input));
+    typed(&mut state, b"\x1b");
     typed(&mut state, b"s\x1b[B\r");
     assert_eq!(state.pane().unwrap().session, "main");
 }
