@@ -15,7 +15,8 @@ const WARM_UP: usize = 20;
 
 fn main() {
     run(1, |machines| {
-        let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
+        // As the command line does it.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime can be made");
         runtime.block_on(async {
             local().await;
             if machines > 0 {

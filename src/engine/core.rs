@@ -115,8 +115,7 @@ impl Core {
 
     /// Adds a command that was accepted; refused while the daemon ends.
     pub(crate) fn add(
-        self: &Arc<Self>,
-        place: &Arc<Place>,
+        &self,
         info: ProcessInfo,
         log: Arc<Log>,
         stops: mpsc::Sender<Stop>,
@@ -128,10 +127,6 @@ impl Core {
         }
         state.table.add(info.clone(), log, stops, ended);
         self.shared.tell(Event::Process { process: Box::new(info) });
-        drop(state);
-        if place.count(true) == 1 {
-            self.use_changed(place);
-        }
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use super::{Core, EngineError, Running};
 use crate::backend::BackendError;
 use crate::model::{EndedBy, Event, Exec, ExecResult, Millis, Outcome, ProcessInfo, ProcessState, Warning, WarningCode, Who, WhoKind};
 use crate::session::{Command, Ended, Session, Stop, collect, exit_code_meaning, log::Log, log::Reader};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -92,11 +93,20 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
     let log = Log::create(core.shared.paths.logs().join(format!("{}.log", info.id)), core.limits().log_bytes);
     let (stops, stops_in) = mpsc::channel(STOPS);
     let (ended_tell, ended) = watch::channel(false);
-    core.add(&place, info.clone(), log.clone(), stops, ended)?;
+    core.add(info.clone(), log.clone(), stops, ended)?;
     let output = log.hold(Reader::Caller, 0);
     let (tell, result) = oneshot::channel();
-    let one = One { core: core.clone(), place, session, info: info.clone(), log, exec, timeout };
-    tokio::spawn(one.run(stdin, stops_in, tell, ended_tell));
+    let one = One { core: core.clone(), place: place.clone(), session, info: info.clone(), log, exec, timeout };
+    let mut run = Box::pin(one.run(stdin, stops_in, tell, ended_tell));
+    let first = place.count(true) == 1;
+    // Begun here: where a shell waits it has its command before the caller is told that it was accepted, and no other thread
+    // must wake up first.
+    if futures::poll!(run.as_mut()).is_pending() {
+        tokio::spawn(run);
+    }
+    if first {
+        core.use_changed(&place);
+    }
     Ok(Running { process: info, result, output })
 }
 
@@ -121,26 +131,35 @@ impl One {
     ) {
         let began = std::time::Instant::now();
         let span = tracing::debug_span!("command", id = %self.info.id, backend = %self.info.backend, session = %self.info.session);
-        let ticker = tokio::spawn(tell_output(self.core.shared.clone(), self.info.id.clone(), self.log.clone()));
-        let ended = match self.reach(&mut stops).await {
-            Ok(()) => {
-                tracing::debug!(parent: &span, waited_us = began.elapsed().as_micros() as u64, "backend ready");
-                self.place.make_room(&self.info.session);
-                let ended = self.run_in_session(stdin, stops).await;
-                self.place.has_ended(&self.info.session);
-                ended
+        let running = async {
+            match self.reach(&mut stops).await {
+                Ok(()) => {
+                    tracing::debug!(parent: &span, waited_us = began.elapsed().as_micros() as u64, "backend ready");
+                    self.place.make_room(&self.info.session);
+                    self.run_in_session(stdin, stops).await
+                }
+                Err(outcome) => self.not_run(outcome, began.elapsed()),
             }
-            Err(outcome) => self.not_run(outcome, began.elapsed()),
+        };
+        let ended = tokio::select! {
+            biased;
+            ended = running => ended,
+            never = tell_output(&self.core.shared, &self.info.id, &self.log) => match never {},
         };
         self.log.finish();
+        let after = ended.after();
         let result = self.result(ended).await;
         tracing::debug!(parent: &span, outcome = result.outcome.word(), total_us = began.elapsed().as_micros() as u64, bytes = result.total_bytes, "ended");
         self.core.finish(&self.place, &self.info.id, &result);
-        self.core.shared.tell(Event::Session { session: self.session.info() });
         ended_tell.send_replace(true);
-        ticker.abort();
         // The caller may have gone; the row and the log hold the result.
         let _ = tell.send(result);
+        // The result goes out first: what follows wakes threads and starts a program.
+        tokio::task::yield_now().await;
+        self.session.after(&after);
+        self.place.has_ended(&self.info.session);
+        self.core.shared.tell(Event::Session { session: self.session.info() });
+        self.core.after_end(&self.place);
     }
 
     /// Waits until the backend is there, or somebody wants the command to end.
@@ -192,7 +211,7 @@ impl One {
 
     fn not_run(&self, outcome: Outcome, duration: Duration) -> Ended {
         let info = self.session.info();
-        Ended { outcome, cwd: info.cwd, generation: info.generation, no_directory: false, duration, warnings: Vec::new() }
+        Ended { outcome, cwd: info.cwd, generation: info.generation, no_directory: false, duration, warnings: Vec::new(), ran: false }
     }
 
     async fn result(&self, ended: Ended) -> ExecResult {
@@ -249,17 +268,14 @@ impl One {
     }
 }
 
-/// Tells watchers that a log has grown, at a bounded rate, until the process has ended. Reads nothing when nobody watches.
-async fn tell_output(shared: Arc<Shared>, process: String, log: Arc<Log>) {
+/// Tells watchers that a log has grown, at a bounded rate. Reads nothing.
+async fn tell_output(shared: &Shared, process: &str, log: &Log) -> Infallible {
     let mut told = 0;
-    while !log.finished() {
+    loop {
         log.grown(told).await;
-        let total = log.total();
-        if total > told {
-            told = total;
-            shared.tell(Event::Output { process: process.clone(), total });
-            tokio::time::sleep(OUTPUT_EVENT_EVERY).await;
-        }
+        told = log.total();
+        shared.tell(Event::Output { process: process.to_owned(), total: told });
+        tokio::time::sleep(OUTPUT_EVENT_EVERY).await;
     }
 }
 
@@ -289,24 +305,25 @@ impl Core {
     /// Writes a command's end into its row and tells it.
     pub(crate) fn finish(&self, place: &Arc<Place>, id: &str, result: &ExecResult) {
         let now: Millis = self.shared.clock.now();
-        let left = place.count(false);
-        {
-            let mut state = self.state();
-            if let Some(entry) = state.table.get_mut(id) {
-                entry.info.state = ProcessState::Ended(result.outcome.clone());
-                entry.info.ended = Some(now);
-                entry.info.exit_code_meaning.clone_from(&result.exit_code_meaning);
-                entry.info.warnings.clone_from(&result.warnings);
-                entry.info.hints.clone_from(&result.hints);
-                self.shared.tell(Event::Process { process: Box::new(entry.shown()) });
-            }
-            if matches!(result.outcome, Outcome::TransportLost { .. }) {
-                self.lost_on(&mut state, place, id);
-            }
-            let kept = state.config.limits.ended_kept;
-            state.table.trim(kept);
+        let mut state = self.state();
+        if let Some(entry) = state.table.get_mut(id) {
+            entry.info.state = ProcessState::Ended(result.outcome.clone());
+            entry.info.ended = Some(now);
+            entry.info.exit_code_meaning.clone_from(&result.exit_code_meaning);
+            entry.info.warnings.clone_from(&result.warnings);
+            entry.info.hints.clone_from(&result.hints);
+            self.shared.tell(Event::Process { process: Box::new(entry.shown()) });
         }
-        if left == 0 {
+        if matches!(result.outcome, Outcome::TransportLost { .. }) {
+            self.lost_on(&mut state, place, id);
+        }
+        let kept = state.config.limits.ended_kept;
+        state.table.trim(kept);
+    }
+
+    /// What follows once a command's result was told: the backend is used less, the journal and whoever waits for idleness.
+    fn after_end(&self, place: &Arc<Place>) {
+        if place.count(false) == 0 {
             self.use_changed(place);
         }
         self.changed.notify_one();

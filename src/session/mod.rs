@@ -113,6 +113,22 @@ pub struct Ended {
     pub duration: Duration,
     /// What the caller must know.
     pub warnings: Vec<Warning>,
+    /// Whether a shell read it.
+    pub ran: bool,
+}
+
+impl Ended {
+    /// What [`Session::after`] is to be given.
+    pub fn after(&self) -> After {
+        After { ran: self.ran, lost: matches!(self.outcome, Outcome::TransportLost { .. }) }
+    }
+}
+
+/// What is remembered of a command for what follows its result.
+#[derive(Clone, Copy, Debug)]
+pub struct After {
+    ran: bool,
+    lost: bool,
 }
 
 /// Gives `bytes` random bytes as hex digits.

@@ -154,6 +154,20 @@ impl Session {
         self.discard(slot);
     }
 
+    /// Waits until the warm shell has ended by itself, and leaves it in its place.
+    #[cfg(test)]
+    pub(super) async fn warm_has_ended(&self) {
+        let mut slot = self.warm.0.lock().unwrap_or_else(PoisonError::into_inner).take().expect("a warm shell is on its way");
+        slot.wanted.notify_one();
+        let mut prepared = slot.coming.await.expect("the warm shell starts");
+        let exit = prepared.shell.exit.await;
+        prepared.shell.exit = std::future::ready(exit).boxed();
+        let (send, coming) = oneshot::channel();
+        drop(send.send(prepared));
+        slot.coming = coming;
+        *self.warm.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(slot);
+    }
+
     fn discard(&self, slot: Option<Slot>) {
         if let Some(slot) = slot {
             slot.starting.abort();

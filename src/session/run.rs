@@ -12,7 +12,7 @@ use super::own::Texts;
 use super::prepare::Prepared;
 use super::settle;
 use super::state::{Snapshot, show};
-use super::{Command, Ended, Stop};
+use super::{After, Command, Ended, Stop};
 use crate::backend::{BackendError, ErrorKind, Exit, Members};
 use crate::model::{EndedBy, Outcome, Warning, WarningCode};
 use crate::shell::options::Options;
@@ -262,11 +262,19 @@ impl Session {
                 }
             }
         }
+        Ended { no_directory: refused, ran: true, ..self.ended(outcome, ran.took, warnings) }
+    }
+
+    /// What follows a command's result: the next shell, and the session's own file. Called by the owner of the run once it has
+    /// told the result, which this would hold up. Must be called on a runtime.
+    pub fn after(self: &Arc<Self>, ended: &After) {
+        if !ended.ran {
+            return;
+        }
         self.keep();
-        if !matches!(outcome, Outcome::TransportLost { .. }) {
+        if !ended.lost {
             self.prewarm();
         }
-        Ended { no_directory: refused, ..self.ended(outcome, ran.took, warnings) }
     }
 
     /// Reads the record of a shell that could only leave it in a file. Near that costs nothing; far it costs a shell, and
@@ -291,7 +299,7 @@ impl Session {
     fn ended(&self, outcome: Outcome, duration: Duration, mut warnings: Vec<Warning>) -> Ended {
         let mut state = self.state();
         warnings.append(&mut state.pending);
-        Ended { outcome, cwd: show(&state.cwd), generation: state.generation, no_directory: false, duration, warnings }
+        Ended { outcome, cwd: show(&state.cwd), generation: state.generation, no_directory: false, duration, warnings, ran: false }
     }
 }
 

@@ -12,14 +12,11 @@ async fn a_cancelled_command_is_gone_with_its_tree_and_keeps_its_state() {
     let rig = Rig::new();
     let s = rig.session("main");
     let (stop, stops) = mpsc::channel(1);
-    let log = rig.log();
     let c = command("export A=1; (sh -c 'echo $$; exec sleep 5005') & wait");
-    let (ended, ()) = tokio::join!(s.run(c, log.clone(), |_, _| {}, stops), async {
-        log.grown(0).await;
-        stop.send(Stop::End { by: EndedBy::Client, grace: Duration::from_secs(2) }).await.unwrap();
-    });
-    assert_eq!((ended.outcome, ended.warnings), (Outcome::Cancelled { ended_by: EndedBy::Client }, vec![]));
-    let pid: u32 = text(&log).await.trim().parse().unwrap();
+    let end = Stop::End { by: EndedBy::Client, grace: Duration::from_secs(2) };
+    let done = rig.run_and(&s, c, stops, || async { stop.send(end).await.unwrap() }).await;
+    assert_eq!((done.ended.outcome, done.ended.warnings), (Outcome::Cancelled { ended_by: EndedBy::Client }, vec![]));
+    let pid: u32 = done.output.trim().parse().unwrap();
     assert!(!alive(pid));
     assert_eq!(rig.run(&s, "echo $A").await.output, "1\n");
 }
@@ -40,14 +37,10 @@ async fn a_signal_reaches_the_tree_and_the_command_ends_as_it_likes() {
     let rig = Rig::new();
     let s = rig.session("main");
     let (stop, stops) = mpsc::channel(1);
-    let log = rig.log();
     let c = command("trap 'echo got; exit 7' USR1; echo up; while :; do sleep 0.05; done");
-    let (ended, ()) = tokio::join!(s.run(c, log.clone(), |_, _| {}, stops), async {
-        log.grown(0).await;
-        stop.send(Stop::Signal(10)).await.unwrap();
-    });
-    assert_eq!(ended.outcome, Outcome::Exited { exit_code: 7 });
-    assert!(text(&log).await.contains("got\n"));
+    let done = rig.run_and(&s, c, stops, || async { stop.send(Stop::Signal(10)).await.unwrap() }).await;
+    assert_eq!(done.code(), 7);
+    assert!(done.output.contains("got\n"), "{}", done.output);
 }
 
 #[tokio::test]

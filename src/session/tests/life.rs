@@ -1,6 +1,6 @@
 //! The life of a session: what it keeps, what it survives.
 
-use super::{Rig, command, stdin, text, until};
+use super::{Rig, command, stdin, until};
 use crate::backend::Backend;
 use crate::backend::fake::Fake;
 use crate::model::{Outcome, WarningCode};
@@ -228,7 +228,7 @@ async fn a_time_limit_on_input_only_costs_the_warm_shell() {
     let rig = Rig::new();
     let s = rig.session("main");
     rig.run(&s, "readonly TMOUT=1; export TMOUT").await;
-    tokio::time::sleep(std::time::Duration::from_millis(1300)).await;
+    s.warm_has_ended().await;
     assert_eq!(rig.run(&s, "echo $TMOUT").await.output, "1\n");
 }
 
@@ -289,17 +289,11 @@ async fn a_lost_link_loses_the_command_and_nothing_else() {
     settings.cwd = "/".into();
     let s = Session::open(fake.clone() as Arc<dyn Backend>, "main", settings).unwrap();
     assert_eq!(rig.run(&s, "export A=kept; cd /usr; echo hi").await.output, "hi\n");
-    let (tell, told) = tokio::sync::oneshot::channel();
     let (_keep, stops) = tokio::sync::mpsc::channel(1);
-    let log = rig.log();
-    let (ended, ()) = tokio::join!(s.run(command("echo begun; sleep 1000"), log.clone(), |_, _| tell.send(()).unwrap(), stops), async {
-        told.await.unwrap();
-        log.grown(0).await;
-        fake.lose("the cable was pulled");
-    });
-    let Outcome::TransportLost { reason } = &ended.outcome else { panic!("{:?}", ended.outcome) };
+    let done = rig.run_and(&s, command("echo begun; sleep 1000"), stops, || async { fake.lose("the cable was pulled") }).await;
+    let Outcome::TransportLost { reason } = &done.ended.outcome else { panic!("{:?}", done.ended.outcome) };
     assert!(reason.contains("cable"), "{reason}");
-    assert_eq!(text(&log).await, "begun\n");
+    assert_eq!(done.output, "begun\n");
     let done = rig.run(&s, "echo $A $PWD").await;
     assert_eq!((done.output.as_str(), done.codes()), ("kept /usr\n", vec![]));
 }

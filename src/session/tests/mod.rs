@@ -91,10 +91,42 @@ impl Rig {
 
     pub(super) async fn run_with(&self, session: &Arc<Session>, command: Command, stops: mpsc::Receiver<Stop>) -> Done {
         let log = self.log();
-        let ended = session.run(command, log.clone(), |_, _| {}, stops).await;
+        let ended = bounded(&log, session.run(command, log.clone(), |_, _| {}, stops)).await;
+        session.after(&ended.after());
         let output = text(&log).await;
         Done { ended, output, log }
     }
+
+    /// Runs a command, and does something once it has written.
+    pub(super) async fn run_and<F: Future<Output = ()>>(
+        &self,
+        session: &Arc<Session>,
+        command: Command,
+        stops: mpsc::Receiver<Stop>,
+        then: impl FnOnce() -> F,
+    ) -> Done {
+        let log = self.log();
+        let both = async {
+            tokio::join!(session.run(command, log.clone(), |_, _| {}, stops), async {
+                log.grown(0).await;
+                then().await;
+            })
+        };
+        let (ended, ()) = bounded(&log, both).await;
+        session.after(&ended.after());
+        let output = text(&log).await;
+        Done { ended, output, log }
+    }
+}
+
+/// Waits for something around a command, at most a minute: a test that hangs tells nobody why.
+async fn bounded<T>(log: &Log, doing: impl Future<Output = T>) -> T {
+    let Ok(done) = tokio::time::timeout(Duration::from_secs(60), doing).await else {
+        let tree = std::process::Command::new("ps").args(["-eo", "pid,ppid,sid,stat,wchan:20,args", "--forest"]).output();
+        let tree = tree.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default();
+        panic!("no end within a minute; output so far {:?}; processes:\n{tree}", text(log).await);
+    };
+    done
 }
 
 impl Done {
