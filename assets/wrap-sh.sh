@@ -21,7 +21,7 @@ unset -v PATH
 \trap @FINISH@ EXIT
 \exec @STDIN@ 2>&@ERR@
 @OPTIONS@
-\eval @COMMAND@ 8>&- 9>&-; { __qd_r=$? __qd_o=$- __qd_k=9; \trap >|@N@.t; IFS= \command \read -r __qd_t <@N@.t || :; case $__qd_t in "trap -- '{ __qd_r="*) \set +euxv;; *) ( \eval @FINISH@ ) || :;; esac; \unset -v __qd_t __qd_k; \exit "$__qd_r"; } >/dev/null 2>&1
+\eval @COMMAND@ 8>&- 9>&-; { __qd_r=$? __qd_o=$- __qd_k=9; \trap >|@N@.t; IFS= \command \read -r __qd_t <@N@.t || :; case $__qd_t in "trap -- '{ __qd_r="*) \set +euxv;; *) ( \eval @FINISH@ ) || :;; esac; \unset -v __qd_t; \exit "$__qd_r"; } >/dev/null 2>&1
 
 #=== CHECK
 [ -r @V@ ] || { printf '\036X@NONCE@\000nosnap\000' >&9; exit 97; }

@@ -75,17 +75,31 @@ pub(super) async fn read(place: &Place, folder: &str, names: &[String]) -> Resul
         let paths: Vec<String> = names.iter().map(|n| format!("{folder}/{n}")).collect();
         return blocking(move || Ok(paths.iter().map(|p| std::fs::read(p).ok()).collect())).await.map_err(|e| own(folder, e));
     }
+    // Behind its size: a record holds NUL bytes.
     let mut script = b"for f in ".to_vec();
     script.extend(list(folder, names));
-    script.extend_from_slice(b"; do if [ -r \"$f\" ]; then printf +; cat -- \"$f\"; else printf -- -; fi; printf '\\000'; done\nexit 0\n");
+    script.extend_from_slice(b"; do if [ -r \"$f\" ]; then s=$(wc -c <\"$f\") && printf '%d\\n' \"$s\" && cat -- \"$f\"; else printf -- '-\\n'; fi; done\nexit 0\n");
     let errand = errand(place, "read the session's files");
     let answer = errand.demand(script).await?;
-    let mut parts: Vec<&[u8]> = answer.stdout.split(|b| *b == 0).collect();
-    parts.pop();
-    if parts.len() != names.len() {
-        return Err(errand.failed("the answer was cut off".into()));
+    sized(&answer.stdout).filter(|files| files.len() == names.len()).ok_or_else(|| errand.failed("the answer was cut off".into()))
+}
+
+/// Reads contents that each stand behind a line with their size, `-` where there is none. None when that is not all.
+fn sized(mut answer: &[u8]) -> Option<Vec<Option<Vec<u8>>>> {
+    let mut out = Vec::new();
+    while !answer.is_empty() {
+        let end = answer.iter().position(|b| *b == b'\n')?;
+        let (size, rest) = (&answer[..end], &answer[end + 1..]);
+        if size == b"-" {
+            out.push(None);
+            answer = rest;
+            continue;
+        }
+        let size: usize = std::str::from_utf8(size).ok()?.parse().ok()?;
+        out.push(Some(rest.get(..size)?.to_vec()));
+        answer = &rest[size..];
     }
-    Ok(parts.into_iter().map(|p| p.strip_prefix(b"+").map(<[u8]>::to_vec)).collect())
+    Some(out)
 }
 
 /// Writes files into the folder that is there.
@@ -190,4 +204,19 @@ fn errand<'a>(place: &'a Place, what: &'static str) -> Errand<'a> {
 
 fn own(folder: &str, source: io::Error) -> SessionError {
     SessionError::Own { path: folder.into(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sized;
+
+    #[test]
+    fn contents_come_behind_their_sizes() {
+        let files = sized(b"3\na\0\n-\n0\n").unwrap();
+        assert_eq!(files, [Some(b"a\0\n".to_vec()), None, Some(Vec::new())]);
+        assert_eq!(sized(b""), Some(vec![]));
+        for cut in ["3\nab", "3", "x\nabc"] {
+            assert_eq!(sized(cut.as_bytes()), None, "{cut:?}");
+        }
+    }
 }

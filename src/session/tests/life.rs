@@ -359,6 +359,20 @@ async fn sh_keeps_what_it_can() {
 }
 
 #[tokio::test]
+async fn sh_on_a_far_side_keeps_its_state_however_the_command_ends() {
+    let mut rig = Rig::new();
+    rig.settings.shell = crate::backend::ShellChoice::Sh;
+    rig.settings.env.insert("XDG_STATE_HOME".into(), rig.home().to_str().unwrap().into());
+    rig.backend = Fake::new("box");
+    let s = rig.session("main");
+    for (text, code) in [("export A=1; cd /usr", 0), ("B=2; exit 3", 3), ("trap 'echo bye' EXIT; C=3", 0), ("set -e; D=4; false", 1)] {
+        let done = rig.run(&s, text).await;
+        assert_eq!((done.code(), done.codes()), (code, vec![]), "{text}");
+    }
+    assert_eq!(rig.run(&s, "echo $A$B$C$D $PWD").await.output, "1234 /usr\n");
+}
+
+#[tokio::test]
 async fn text_is_bytes_whatever_the_locale() {
     for lang in ["C", "C.UTF-8", "en_US.UTF-8"] {
         let rig = Rig::with(&[("LANG", lang), ("LC_ALL", lang)]);
