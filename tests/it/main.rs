@@ -11,6 +11,7 @@ mod crash;
 mod daemon;
 mod exec;
 mod harness_works;
+mod logins;
 mod machines;
 mod terminal_ui;
 mod tidy;

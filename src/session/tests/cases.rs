@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Runs the files that QD_CASES names (paths, `:` between); `QD_CASE` picks those whose id holds a word; with `QD_CASES_SHELL=sh`
-/// they run in sh, without those that want bash; with `QD_CASES_FAR` on a backend whose files are not ours.
+/// Runs the files that QD_SESSION_CASES names (paths, `:` between); `QD_CASE` picks those whose id holds a word; with `QD_SESSION_CASES_SHELL=sh`
+/// they run in sh, without those that want bash; with `QD_SESSION_CASES_FAR` on a backend whose files are not ours.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_named_by_the_environment() {
-    let Ok(files) = std::env::var("QD_CASES") else { return };
+    let Ok(files) = std::env::var("QD_SESSION_CASES") else { return };
     let _ = crate::backend::local::become_subreaper();
     let only = std::env::var("QD_CASE").unwrap_or_default();
-    let in_sh = std::env::var("QD_CASES_SHELL").is_ok_and(|s| s == "sh");
+    let in_sh = std::env::var("QD_SESSION_CASES_SHELL").is_ok_and(|s| s == "sh");
     let mut failed = Vec::new();
     let mut passed = 0;
     for file in files.split(':') {
@@ -43,7 +43,7 @@ async fn run_case(id: &str, case: &Value, in_sh: bool) -> Result<(), String> {
     if in_sh {
         rig.settings.shell = crate::backend::ShellChoice::Sh;
     }
-    if std::env::var_os("QD_CASES_FAR").is_some() {
+    if std::env::var_os("QD_SESSION_CASES_FAR").is_some() {
         rig.backend = crate::backend::fake::Fake::new("far");
         rig.settings.env.insert("XDG_STATE_HOME".into(), rig.home().to_str().unwrap().into());
     }
