@@ -151,7 +151,7 @@ impl NotReady {
             Self::TimedOut { limit, noise } => {
                 // What is left of the limit after the connection has taken its part.
                 let seconds = limit.as_secs_f32();
-                BackendError::new(ErrorKind::TimedOut, format!("no shell was ready on {place} within {seconds:.1} s{}", said(&noise)))
+                BackendError::new(ErrorKind::TimedOut, format!("no shell was ready on {place} within {seconds:.2} s{}", said(&noise)))
                     .with_fix(
                         "a start file of the login shell there may wait for something: make it do so only in interactive shells, \
                          or give it more time with `connect_timeout`",

@@ -7,7 +7,7 @@ use super::place::Place;
 use super::{Core, State};
 use crate::backend::{Ask, Family};
 use crate::config::OnLost;
-use crate::model::{HealthState, Level, Millis, Outcome, ProcessInfo, ProcessState, Warning, WarningCode};
+use crate::model::{Health, HealthState, Level, Millis, Outcome, ProcessInfo, ProcessState, Warning, WarningCode};
 use crate::session::log::Log;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -17,6 +17,8 @@ use tokio::sync::{mpsc, watch};
 const GRACE: Duration = Duration::from_secs(2);
 /// Lost commands remembered per engine; above it the oldest are forgotten (the far side ends them by itself).
 const MOST_LOST: usize = 256;
+/// Differences between round trips that no watcher is told of, beside a quarter of the time itself.
+const ROUND_TRIP_NOISE_US: u64 = 500;
 
 /// A command whose link was lost.
 #[derive(Clone, Debug)]
@@ -104,10 +106,14 @@ impl Core {
 pub(crate) async fn follow_health(core: Weak<Core>, place: Weak<Place>) {
     let Some(mut health) = place.upgrade().map(|p| p.connection.health().clone()) else { return };
     let mut lost = false;
+    let mut told: Option<Health> = None;
     while health.changed().await.is_ok() {
         let now = health.borrow_and_update().clone();
         let (Some(core), Some(place)) = (core.upgrade(), place.upgrade()) else { return };
-        core.tell_backend(&place);
+        if !told.as_ref().is_some_and(|told| is_alike(told, &now)) {
+            told = Some(now.clone());
+            core.tell_backend(&place);
+        }
         let name = &place.settings.name;
         match now.state {
             HealthState::Reconnecting if !lost => {
@@ -129,6 +135,15 @@ pub(crate) async fn follow_health(core: Weak<Core>, place: Weak<Place>) {
             _ => {}
         }
     }
+}
+
+/// Whether a check has brought nothing that a watcher would see: every answer comes at another time, and round trips vary.
+fn is_alike(told: &Health, now: &Health) -> bool {
+    let near = match (told.round_trip_us, now.round_trip_us) {
+        (Some(before), Some(after)) => before.abs_diff(after) <= (before / 4).max(ROUND_TRIP_NOISE_US),
+        (before, after) => before == after,
+    };
+    near && *told == Health { last_heard: told.last_heard, round_trip_us: told.round_trip_us, ..now.clone() }
 }
 
 /// Looks for the commands that the last loss took, ends them unless they are to be kept, and says what became of each.
@@ -164,4 +179,21 @@ fn short(command: &str) -> String {
     let line = command.lines().next().unwrap_or_default();
     let cut: String = line.chars().take(60).collect();
     if cut.len() < command.len() { format!("{cut}...") } else { cut }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_that_brings_nothing_new_is_not_told() {
+        let told = Health { state: HealthState::Up, round_trip_us: Some(20_000), last_heard: Some(1), ..Health::default() };
+        let after = |us| Health { round_trip_us: Some(us), last_heard: Some(9), ..told.clone() };
+        assert!(is_alike(&told, &after(24_000)) && is_alike(&told, &after(16_000)));
+        assert!(!is_alike(&told, &after(26_000)));
+        assert!(!is_alike(&told, &Health { state: HealthState::Degraded, ..after(20_000) }));
+        assert!(!is_alike(&told, &Health { round_trip_us: None, ..told.clone() }));
+        let near = Health { round_trip_us: Some(300), ..told.clone() };
+        assert!(is_alike(&near, &Health { round_trip_us: Some(700), ..near.clone() }));
+    }
 }
