@@ -10,6 +10,7 @@ mod cli_use;
 mod crash;
 mod daemon;
 mod exec;
+mod faults;
 mod harness_works;
 mod logins;
 mod machines;
