@@ -1,11 +1,12 @@
-"""A slow link: carries packets between two TUN devices and holds each for half of the delay.
+"""A slow link: carries packets between two TUN devices and holds each for half of the delay, and for its turn on a narrow one.
 
-Usage: delay.py NETNS NAME HOST_ADDRESS MACHINE_ADDRESS MILLISECONDS READY_FILE
+Usage: delay.py NETNS NAME HOST_ADDRESS MACHINE_ADDRESS MILLISECONDS[/MBIT] READY_FILE
 While it runs, packets between the two addresses take this way in place of the cable; when it ends they take the cable.
 """
-import collections
 import ctypes
 import fcntl
+import heapq
+import itertools
 import os
 import select
 import struct
@@ -15,6 +16,8 @@ import time
 
 CLONE_NEWNET = 0x40000000
 TUNSETIFF = 0x400454CA
+# Seconds that the queue before a narrow line holds.
+QUEUE = 0.1
 IFF_TUN, IFF_NO_PI = 0x0001, 0x1000
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -36,7 +39,9 @@ def ip(*argv):
 
 def main():
     ns, name, host, machine, delay, ready = sys.argv[1:7]
+    delay, _, mbit = delay.partition("/")
     half = float(delay) / 2000
+    per_byte = 8e-6 / float(mbit) if mbit else 0.0
     here = os.open("/proc/self/ns/net", os.O_RDONLY)
     there = os.open(f"/run/netns/{ns}", os.O_RDONLY)
     near = open_tun(name)
@@ -48,11 +53,12 @@ def main():
     ip("route", "add", machine + "/32", "dev", name, "src", host)
     ip("-n", ns, "route", "add", host + "/32", "dev", name, "src", machine)
     open(ready, "w").close()
-    carry(near, far, half)
+    carry(near, far, half, per_byte)
 
 
-def carry(near, far, half):
-    waiting = collections.deque()
+def carry(near, far, half, per_byte):
+    waiting, order = [], itertools.count()
+    free = {near: 0.0, far: 0.0}
     while True:
         pause = max(0.0, waiting[0][0] - time.monotonic()) if waiting else None
         for fd in select.select([near, far], [], [], pause)[0]:
@@ -61,10 +67,15 @@ def carry(near, far, half):
                     packet = os.read(fd, 65536)
                 except BlockingIOError:
                     break
-                waiting.append((time.monotonic() + half, far if fd == near else near, packet))
+                # One packet after the other; what would wait for too long is dropped, as by the router before a narrow line.
+                now = time.monotonic()
+                if per_byte and free[fd] - now > QUEUE:
+                    continue
+                free[fd] = max(now, free[fd]) + len(packet) * per_byte
+                heapq.heappush(waiting, (free[fd] + half, next(order), far if fd == near else near, packet))
         now = time.monotonic()
         while waiting and waiting[0][0] <= now:
-            _, fd, packet = waiting.popleft()
+            _, _, fd, packet = heapq.heappop(waiting)
             try:
                 os.write(fd, packet)
             except OSError:

@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import random
 import shutil
 import signal
@@ -467,9 +468,9 @@ def kill_sessions(folder, lab, machine, _arg):
 
 
 def slow(folder, lab, machine, arg):
-    """Makes every round trip this many milliseconds longer, for open connections too."""
-    if not arg or not arg.isdigit():
-        raise LabError("slow needs a number of milliseconds")
+    """Makes every round trip this many milliseconds longer (`50`), on a line of so many Mbit/s (`50/20`), for open connections too."""
+    if not arg or not re.fullmatch(r"[0-9]+(/[0-9]+)?", arg):
+        raise LabError("slow needs a number of milliseconds, or MS/MBIT")
     if not Path("/dev/net/tun").exists():
         raise Missing("slow links need /dev/net/tun")
     fast(folder, lab, machine, None)
