@@ -139,28 +139,41 @@ impl KindSettings {
 pub struct SshSettings {
     /// Host name or address.
     pub host: String,
-    /// Port (22).
-    pub port: u16,
-    /// Account; none means the local account's name.
+    /// Port; none means the ssh_config's, else 22.
+    pub port: Option<u16>,
+    /// Account; none means the ssh_config's, else the local account's name.
     pub user: Option<String>,
     /// Key files to offer, in order (`key`/`identity_file`, one or a list); when given they are offered alone.
     pub keys: Vec<PathBuf>,
-    /// Whether the agent is asked (`agent`, true; false when `keys` are given, unless set).
-    pub agent: bool,
-    /// known_hosts files (`known_hosts`); none means `~/.ssh/known_hosts`.
+    /// Whether the agent is asked (`agent`); none means yes, unless `keys` are given.
+    pub agent: Option<bool>,
+    /// known_hosts files (`known_hosts`); none means the ssh_config's, else `~/.ssh/known_hosts`.
     pub known_hosts: Vec<PathBuf>,
-    /// What to do with a host that is in none of them.
-    pub host_key: HostKeyPolicy,
+    /// What to do with a host that is in none of them; none means what the ssh_config's `StrictHostKeyChecking` comes to.
+    pub host_key: Option<HostKeyPolicy>,
+    /// Where what is not given here is looked up.
+    pub ssh_config: SshConfig,
+}
+
+/// The ssh_config file of an ssh backend (`ssh_config`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SshConfig {
+    /// `~/.ssh/config`, then `/etc/ssh/ssh_config`, as OpenSSH does.
+    #[default]
+    Usual,
+    /// None (`none`).
+    Nothing,
+    /// This one alone.
+    File(PathBuf),
 }
 
 impl SshSettings {
-    /// Gives where it leads, for a person: `ada@gpu.lab:22`, without the account when none is set.
+    /// Gives where it leads, for a person: `ada@gpu.lab:22`, without the account and the port when they are not set.
     pub fn address(&self) -> String {
+        let user = self.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        match &self.user {
-            Some(user) => format!("{user}@{host}:{}", self.port),
-            None => format!("{host}:{}", self.port),
-        }
+        let port = self.port.map(|port| format!(":{port}")).unwrap_or_default();
+        format!("{user}{host}{port}")
     }
 }
 

@@ -5,7 +5,7 @@
 use super::render::render;
 use super::value::show_duration;
 use super::yaml::{Kind, Node, Value};
-use super::{BackendSettings, Config, HostKeyPolicy, KindSettings, OnLost, SshSettings};
+use super::{BackendSettings, Config, HostKeyPolicy, KindSettings, OnLost, SshConfig, SshSettings};
 use crate::backend::ShellChoice;
 use crate::model::redact::{MASK, Redactor, looks_secret, secret_names};
 use std::time::Duration;
@@ -134,18 +134,23 @@ impl Hidden<'_> {
 fn ssh(ssh: &SshSettings) -> Vec<(&'static str, Node)> {
     // An address with colons would read as host and port.
     let host = if ssh.host.contains(':') { format!("[{}]", ssh.host) } else { ssh.host.clone() };
-    let mut entries = vec![("host", text(host)), ("port", number(ssh.port))];
+    let mut entries = vec![("host", text(host))];
+    entries.extend(ssh.port.map(|port| ("port", number(port))));
     entries.extend(ssh.user.as_ref().map(|user| ("user", text(user))));
     let paths = |paths: &[std::path::PathBuf]| list(&paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
     if !ssh.keys.is_empty() {
         entries.push(("keys", paths(&ssh.keys)));
     }
-    entries.push(("agent", flag(ssh.agent)));
+    entries.extend(ssh.agent.map(|agent| ("agent", flag(agent))));
     if !ssh.known_hosts.is_empty() {
         entries.push(("known_hosts", paths(&ssh.known_hosts)));
     }
-    let policy = if ssh.host_key == HostKeyPolicy::Strict { "strict" } else { "accept-new" };
-    entries.push(("host_key", text(policy)));
+    entries.extend(ssh.host_key.map(|policy| ("host_key", text(if policy == HostKeyPolicy::Strict { "strict" } else { "accept-new" }))));
+    match &ssh.ssh_config {
+        SshConfig::Usual => {}
+        SshConfig::Nothing => entries.push(("ssh_config", text("none"))),
+        SshConfig::File(path) => entries.push(("ssh_config", text(path.display().to_string()))),
+    }
     entries
 }
 

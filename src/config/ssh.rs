@@ -5,7 +5,7 @@
 use super::fields::Fields;
 use super::read::Reader;
 use super::value::{Found, expand_home};
-use super::{HostKeyPolicy, SshSettings};
+use super::{HostKeyPolicy, SshConfig, SshSettings};
 use std::path::PathBuf;
 
 const HOST: [&str; 2] = ["host", "ssh_host"];
@@ -15,7 +15,7 @@ const KEYS: [&str; 5] = ["key", "keys", "identity_file", "key_path", "ssh_key"];
 
 /// Reads them; the host is the backend's name when none is given.
 pub(super) fn read<'r>(reader: &mut Reader<'r>, fields: &Fields<'r>, name: &str) -> SshSettings {
-    let mut ssh = SshSettings { host: name.to_owned(), port: 22, ..SshSettings::default() };
+    let mut ssh = SshSettings { host: name.to_owned(), ..SshSettings::default() };
     let mut port_in_host = None;
     if let Some((key, node)) = fields.take_any(&HOST)
         && let Some(word) = fields.word(key, node, "a host's name or address")
@@ -26,7 +26,7 @@ pub(super) fn read<'r>(reader: &mut Reader<'r>, fields: &Fields<'r>, name: &str)
                 ssh.host = parts.host;
                 ssh.user = parts.user;
                 port_in_host = parts.port;
-                ssh.port = parts.port.unwrap_or(22);
+                ssh.port = parts.port;
             }
             Err(why) => fields.wrong(node.id, key, &unless_followed(word, &followed, why, "a host")),
         }
@@ -46,8 +46,8 @@ pub(super) fn read<'r>(reader: &mut Reader<'r>, fields: &Fields<'r>, name: &str)
     if let Some((key, node)) = fields.take_any(&PORT)
         && let Some(port) = fields.whole_of(key, node, 1..=65_535)
     {
-        let port = u16::try_from(port).unwrap_or(22);
-        if port_in_host.is_some_and(|other| other != port) {
+        let port = u16::try_from(port).ok();
+        if port_in_host.is_some() && port_in_host != port {
             fields.wrong(node.id, key, "the host names another port: give one of them");
         }
         ssh.port = port;
@@ -57,12 +57,20 @@ pub(super) fn read<'r>(reader: &mut Reader<'r>, fields: &Fields<'r>, name: &str)
             ssh.keys.extend(path(reader, fields, key, id, word));
         }
     }
-    ssh.agent = fields.flag("agent").unwrap_or(ssh.keys.is_empty());
+    ssh.agent = fields.flag("agent");
     for (id, word) in fields.list("known_hosts").unwrap_or_default() {
         ssh.known_hosts.extend(path(reader, fields, "known_hosts", id, word));
     }
     let policies = [("accept-new", HostKeyPolicy::AcceptNew), ("strict", HostKeyPolicy::Strict)];
-    ssh.host_key = fields.choice("host_key", &policies).unwrap_or_default();
+    ssh.host_key = fields.choice("host_key", &policies);
+    if let Some((key, node)) = fields.take_any(&["ssh_config"])
+        && let Some(word) = fields.word(key, node, "the path of an ssh_config file, or none")
+    {
+        ssh.ssh_config = match word {
+            "none" => SshConfig::Nothing,
+            word => path(reader, fields, key, node.id, word).map_or(SshConfig::Usual, SshConfig::File),
+        };
+    }
     ssh
 }
 

@@ -103,10 +103,10 @@ fn the_mission_loads() {
     assert_eq!(config.backends[1].timeout, Duration::from_secs(180));
     assert_eq!(config.backends[2].timeout, Duration::from_secs(600));
     let macbook = ssh(&config, "macbook");
-    assert_eq!((macbook.host.as_str(), macbook.port, macbook.user.as_deref()), ("100.64.0.2", 22, Some("me")));
+    assert_eq!((macbook.host.as_str(), macbook.port, macbook.user.as_deref()), ("100.64.0.2", None, Some("me")));
     assert_eq!(macbook.keys, [PathBuf::from("/home/ada/.ssh/id_ed25519")]);
-    assert!(!macbook.agent && ssh(&config, "gpu").agent);
-    assert_eq!(ssh(&config, "gpu").port, 2222);
+    assert_eq!((macbook.agent, macbook.host_key), (None, None));
+    assert_eq!(ssh(&config, "gpu").port, Some(2222));
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn the_example_loads_and_says_what_holds_anyway() {
     let gpu = config.backend("gpu").unwrap();
     let plain = BackendSettings::new("gpu", gpu.kind.clone());
     assert_eq!((gpu.health_interval, gpu.connect_timeout, gpu.on_lost), (plain.health_interval, plain.connect_timeout, plain.on_lost));
-    assert_eq!(ssh(&config, "web").address(), "deploy@web.example.org:22");
+    assert_eq!(ssh(&config, "web").address(), "deploy@web.example.org");
     assert!(config.redact.names.contains(&"VAULT_*".to_owned()));
 }
 
@@ -155,19 +155,24 @@ fn directories() {
 fn ssh_settings() {
     let gpu = |keys: &str| ssh(&read(&format!("terminal: {{backends: {{gpu: {{type: ssh{keys}}}}}}}\n")), "gpu");
     let plain = gpu("");
-    assert_eq!((plain.host.as_str(), plain.port, plain.user.clone(), plain.agent), ("gpu", 22, None, true));
-    assert_eq!(plain.host_key, HostKeyPolicy::AcceptNew);
+    assert_eq!((plain.host.as_str(), plain.port, plain.user.clone(), plain.agent), ("gpu", None, None, None));
+    assert_eq!((plain.host_key, &plain.ssh_config), (None, &SshConfig::Usual));
     assert_eq!(gpu(", host: 'ada@h:2222'").address(), "ada@h:2222");
     assert_eq!(gpu(", host: 'ada@h:2222', port: 2222, user: ada").address(), "ada@h:2222");
     assert_eq!(gpu(", host: 'ada@[::1]:22'").address(), "ada@[::1]:22");
     assert_eq!(gpu(", ssh_host: h, ssh_user: u, ssh_port: '23', ssh_key: /k").address(), "u@h:23");
     assert_eq!(gpu(", host: 10, user: 1000").address(), "1000@10:22");
     assert_eq!(gpu(", keys: [~/a, /b]").keys, [PathBuf::from("/home/ada/a"), PathBuf::from("/b")]);
-    assert_eq!(gpu(", identity_file: ~/a, agent: true"), SshSettings { keys: vec!["/home/ada/a".into()], ..plain.clone() });
+    assert_eq!(
+        gpu(", identity_file: ~/a, agent: true"),
+        SshSettings { keys: vec!["/home/ada/a".into()], agent: Some(true), ..plain.clone() }
+    );
     assert_eq!(
         gpu(", known_hosts: [~/k], host_key: strict"),
-        SshSettings { known_hosts: vec!["/home/ada/k".into()], host_key: HostKeyPolicy::Strict, ..plain }
+        SshSettings { known_hosts: vec!["/home/ada/k".into()], host_key: Some(HostKeyPolicy::Strict), ..plain.clone() }
     );
+    assert_eq!(gpu(", ssh_config: none"), SshSettings { ssh_config: SshConfig::Nothing, ..plain.clone() });
+    assert_eq!(gpu(", ssh_config: ~/c"), SshSettings { ssh_config: SshConfig::File("/home/ada/c".into()), ..plain });
 }
 
 #[test]
@@ -204,8 +209,8 @@ fn anchors_are_followed() {
     let config = read(
         "x-base: &base {type: ssh, user: ada, timeout: 7}\nterminal:\n  backends:\n    a: {<<: *base, host: h1}\n    b: {<<: *base, user: bob}\n",
     );
-    assert_eq!(ssh(&config, "a").address(), "ada@h1:22");
-    assert_eq!(ssh(&config, "b").address(), "bob@b:22");
+    assert_eq!(ssh(&config, "a").address(), "ada@h1");
+    assert_eq!(ssh(&config, "b").address(), "bob@b");
     assert_eq!(config.backend("b").unwrap().timeout, Duration::from_secs(7));
 }
 
@@ -398,7 +403,7 @@ fn secrets_are_followed_and_never_shown() {
 
 #[test]
 fn what_is_shown_reads_as_the_same() {
-    let everything = "terminal:\n  default_backend: b\n  max_foreground: 90.5\n  backends:\n    b: {type: ssh, host: 'u@[::1]:23', keys: [/a b, '/c,d'], known_hosts: /k, host_key: strict, agent: true, slot: 4, \
+    let everything = "terminal:\n  default_backend: b\n  max_foreground: 90.5\n  backends:\n    b: {type: ssh, host: 'u@[::1]:23', keys: [/a b, '/c,d'], known_hosts: /k, host_key: strict, agent: true, ssh_config: /c, slot: 4, \
                       env: {A: '0', B: 'x: y #z', C: ''}, tags: [t], on_lost: keep, shell: sh}\n    c: {type: docker}\nkeys: {zoom: [z, ']'], quit: false}\nredact: {defaults: false, names: [A]}\nidle_exit: never\n";
     for text in ["", MISSION, include_str!("../../config.example.yaml"), everything] {
         let config = read(text);

@@ -7,7 +7,7 @@ use super::agent::{self, Identity};
 use super::handler::Events;
 use super::known_hosts::fingerprint;
 use super::link::LinkState;
-use super::target::Target;
+use super::target::{Agent, Target};
 use crate::backend::{BackendError, ErrorKind};
 use russh::client::{AuthResult, Handle};
 use russh::keys::{HashAlg, PrivateKey, PrivateKeyWithHashAlg, PublicKey, decode_secret_key};
@@ -139,7 +139,7 @@ impl Login<'_> {
 
     /// A key that needs its passphrase: the agent may have it.
     fn encrypted(&mut self, path: &Path) -> Result<Option<PrivateKey>, BackendError> {
-        if self.target.keys_given && !self.target.agent {
+        if self.target.keys_given && self.target.agent == Agent::Nobody {
             return Err(BackendError::new(ErrorKind::Authentication, format!("the key {} needs its passphrase", path.display()))
                 .with_fix(format!("`ssh-add {}` and set `agent: true` for backend {}", path.display(), self.target.name)));
         }
@@ -149,14 +149,11 @@ impl Login<'_> {
 
     /// Offers what the agent has.
     async fn agent(&mut self) -> Result<Offer, BackendError> {
-        if !self.target.agent {
-            return Ok(Offer::Refused);
-        }
-        let Some(socket) = self.target.variable("SSH_AUTH_SOCK") else { return Ok(Offer::Refused) };
-        let (mut client, identities) = match agent::open(Path::new(&socket)).await {
+        let Some(socket) = self.target.agent_socket() else { return Ok(Offer::Refused) };
+        let (mut client, identities) = match agent::open(&socket).await {
             Ok(agent) => agent,
             Err(e) => {
-                self.passed_over.push(format!("the agent at {socket} ({e})"));
+                self.passed_over.push(format!("the agent at {} ({e})", socket.display()));
                 return Ok(Offer::Refused);
             }
         };

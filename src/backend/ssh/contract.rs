@@ -4,7 +4,7 @@ use super::Ssh;
 use super::rig::{Proxy, Rig, backend, keygen, kill, pid_gone, run, script, settings, start};
 use crate::backend::local::ClientEnv;
 use crate::backend::{Ask, Backend, BackendError, ErrorKind, Exit, Family, Shell, Start};
-use crate::config::{BackendSettings, HostKeyPolicy, OnLost, SshSettings};
+use crate::config::{BackendSettings, HostKeyPolicy, OnLost, SshConfig, SshSettings};
 use futures::FutureExt;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -46,7 +46,7 @@ async fn refusal(ssh: &SshSettings) -> BackendError {
 #[tokio::test]
 async fn what_cannot_be_reached_says_why() {
     let Some(rig) = Rig::start("") else { return };
-    let e = refusal(&SshSettings { port: 1, ..rig.ssh() }).await;
+    let e = refusal(&SshSettings { port: Some(1), ..rig.ssh() }).await;
     assert_eq!((e.kind, e.message.as_str()), (ErrorKind::Unreachable, "connection refused by 127.0.0.1 port 1"));
     assert!(e.fix.is_some());
     let e = refusal(&SshSettings { host: "no-such-host.invalid".into(), ..rig.ssh() }).await;
@@ -69,7 +69,13 @@ async fn says(text: &'static str) -> u16 {
 #[tokio::test]
 async fn what_is_no_ssh_server_says_so() {
     let dir = tempfile::tempdir().expect("a folder");
-    let at = |port| SshSettings { host: "127.0.0.1".into(), port, known_hosts: vec![dir.path().join("k")], ..Default::default() };
+    let at = |port| SshSettings {
+        host: "127.0.0.1".into(),
+        port: Some(port),
+        ssh_config: SshConfig::Nothing,
+        known_hosts: vec![dir.path().join("k")],
+        ..Default::default()
+    };
     let e = refusal(&at(says("HTTP/1.1 400 Bad Request\r\n\r\n").await)).await;
     assert_eq!(e.kind, ErrorKind::Config);
     assert!(e.message.contains("is no ssh server: it said `HTTP/1.1 400 Bad Request`"), "{e}");
@@ -104,7 +110,7 @@ async fn a_new_host_key_is_written_down_once_and_a_changed_one_refused() {
     let file = rig.path("deep/er/known_hosts");
     let ssh = SshSettings { known_hosts: vec![file.clone()], ..rig.ssh() };
     // Strict: refused, with the fingerprint, and nothing is written.
-    let e = refusal(&SshSettings { host_key: HostKeyPolicy::Strict, ..ssh.clone() }).await;
+    let e = refusal(&SshSettings { host_key: Some(HostKeyPolicy::Strict), ..ssh.clone() }).await;
     assert_eq!(e.kind, ErrorKind::HostKey);
     assert!(e.message.contains("is not known: ssh-ed25519 SHA256:") && e.fix.is_some(), "{e}");
     assert!(!file.exists());
@@ -119,7 +125,7 @@ async fn a_new_host_key_is_written_down_once_and_a_changed_one_refused() {
     let mode = std::fs::metadata(&file).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     // Known now, in strict mode too.
-    backend(&SshSettings { host_key: HostKeyPolicy::Strict, ..ssh.clone() }).check().await.expect("known");
+    backend(&SshSettings { host_key: Some(HostKeyPolicy::Strict), ..ssh.clone() }).check().await.expect("known");
 
     // A line without its newline is not run into.
     let other = rig.path("open_ended");
@@ -151,7 +157,7 @@ async fn a_known_type_is_asked_for_first() {
     // Only the RSA key is known, though the server and we would both choose ed25519.
     let rsa = std::fs::read_to_string(rig.path("host_rsa.pub")).expect("a key");
     std::fs::write(rig.path("known_hosts"), format!("[127.0.0.1]:{} {rsa}", rig.port)).expect("write");
-    backend(&SshSettings { host_key: HostKeyPolicy::Strict, ..rig.ssh() }).check().await.expect("known by its RSA key");
+    backend(&SshSettings { host_key: Some(HostKeyPolicy::Strict), ..rig.ssh() }).check().await.expect("known by its RSA key");
 }
 
 #[tokio::test]
@@ -218,7 +224,7 @@ async fn the_agent_is_asked_at_the_socket_of_the_client() {
     .expect("the agent listens");
     let added = std::process::Command::new("ssh-add").arg("-q").arg(rig.path("id")).env("SSH_AUTH_SOCK", &socket).status();
     assert!(added.is_ok_and(|s| s.success()), "ssh-add");
-    let ssh = SshSettings { keys: vec![], agent: true, ..rig.ssh() };
+    let ssh = SshSettings { keys: vec![], agent: Some(true), ..rig.ssh() };
     let env: ClientEnv = Default::default();
     let one = Ssh::new(&settings(&ssh), &ssh, env.clone());
     env.write().expect("whole").push(("SSH_AUTH_SOCK".into(), rig.path("nothing").display().to_string()));
@@ -229,7 +235,7 @@ async fn the_agent_is_asked_at_the_socket_of_the_client() {
     one.check().await.expect("the agent has the key");
     // A key that needs its passphrase is left to the agent.
     keygen(&rig.path("locked"), "ed25519", "a passphrase");
-    let ssh = SshSettings { keys: vec![rig.path("locked")], agent: true, ..rig.ssh() };
+    let ssh = SshSettings { keys: vec![rig.path("locked")], agent: Some(true), ..rig.ssh() };
     Ssh::new(&settings(&ssh), &ssh, env).check().await.expect("the agent has another key");
     agent.kill().expect("end the agent");
     agent.wait().expect("reap");
@@ -283,7 +289,7 @@ async fn callers_share_one_attempt() {
 async fn a_lost_link_is_told_at_once_and_made_again() {
     let Some(rig) = Rig::start("") else { return };
     let proxy = Proxy::start(rig.port).await;
-    let ssh = backend(&SshSettings { port: proxy.port, ..rig.ssh() });
+    let ssh = backend(&SshSettings { port: Some(proxy.port), ..rig.ssh() });
     let shell = ssh.start(start()).await.expect("a shell");
     let mut link = ssh.about().link.clone();
     assert!(link.borrow_and_update().up);
@@ -296,7 +302,7 @@ async fn a_lost_link_is_told_at_once_and_made_again() {
     }
     assert!(matches!(timeout(CAP, shell.exit).await.expect("it ends"), Exit::Lost(_)));
     let proxy = Proxy::start(rig.port).await;
-    let ssh = backend(&SshSettings { port: proxy.port, ..rig.ssh() });
+    let ssh = backend(&SshSettings { port: Some(proxy.port), ..rig.ssh() });
     ssh.check().await.expect("connected");
     // A server that goes away in an orderly way.
     proxy.reset();
@@ -307,7 +313,7 @@ async fn a_lost_link_is_told_at_once_and_made_again() {
 async fn a_black_hole_is_noticed_and_close_ends_everything() {
     let Some(rig) = Rig::start("") else { return };
     let proxy = Proxy::start(rig.port).await;
-    let ssh = backend(&SshSettings { port: proxy.port, ..rig.ssh() });
+    let ssh = backend(&SshSettings { port: Some(proxy.port), ..rig.ssh() });
     let shell = ssh.start(start()).await.expect("a shell");
     proxy.freeze();
     let e = timeout(CAP, ssh.check()).await.expect("it gives up by itself").expect_err("no answer");
@@ -332,7 +338,13 @@ async fn close_during_an_attempt_gives_it_up() {
     let dir = tempfile::tempdir().expect("a folder");
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("bind");
     let port = listener.local_addr().expect("an address").port();
-    let ssh = backend(&SshSettings { host: "127.0.0.1".into(), port, known_hosts: vec![dir.path().join("k")], ..Default::default() });
+    let ssh = backend(&SshSettings {
+        host: "127.0.0.1".into(),
+        port: Some(port),
+        ssh_config: SshConfig::Nothing,
+        known_hosts: vec![dir.path().join("k")],
+        ..Default::default()
+    });
     let (checked, ()) = tokio::join!(ssh.check(), async {
         let (mut stream, _) = listener.accept().await.expect("accept");
         ssh.close().await;

@@ -17,9 +17,10 @@ use std::sync::{Mutex, PoisonError};
 /// Reads what is known of the target's host. A file that is not there knows nothing.
 pub(super) async fn load(target: &Target) -> Result<Known, BackendError> {
     let mut known = Known::default();
+    let (host, port) = target.known_as();
     for file in &target.known_hosts {
         match tokio::fs::read(file).await {
-            Ok(bytes) => known.read(file, &String::from_utf8_lossy(&bytes), &target.host, target.port),
+            Ok(bytes) => known.read(file, &String::from_utf8_lossy(&bytes), host, port),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => {
                 return Err(BackendError::new(
@@ -41,7 +42,8 @@ pub(super) async fn check(target: &Target, known: &Known, key: &PublicKey) -> Re
         Verdict::Changed(entries) => Err(changed(target, key, &entries)),
         Verdict::New if target.host_key == HostKeyPolicy::Strict => Err(unknown(target, key)),
         Verdict::New => {
-            let line = format!("{} {}\n", known_hosts::name(&target.host, target.port), openssh(key)?);
+            let (host, port) = target.known_as();
+            let line = format!("{} {}\n", known_hosts::name(host, port), openssh(key)?);
             let Some(file) = target.known_hosts.first().cloned() else { return Ok(()) };
             let shown = file.clone();
             let done = tokio::task::spawn_blocking(move || append(&file, &line)).await.unwrap_or_else(|e| Err(io::Error::other(e)));
@@ -82,6 +84,7 @@ fn unknown(target: &Target, key: &PublicKey) -> BackendError {
 
 fn changed(target: &Target, key: &PublicKey, entries: &[Entry]) -> BackendError {
     let were: Vec<String> = entries.iter().map(|e| format!("{} {} at {}", e.kind, e.fingerprint(), e.place())).collect();
+    let (host, port) = target.known_as();
     let first = entries.first().map(|e| e.file.display().to_string()).unwrap_or_default();
     BackendError::new(
         ErrorKind::HostKey,
@@ -95,7 +98,7 @@ fn changed(target: &Target, key: &PublicKey, entries: &[Entry]) -> BackendError 
     )
     .with_fix(format!(
         "if you know why, remove the old key with `ssh-keygen -f {first} -R '{}'` and reconnect",
-        known_hosts::name(&target.host, target.port)
+        known_hosts::name(host, port)
     ))
 }
 

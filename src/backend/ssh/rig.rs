@@ -8,7 +8,7 @@ use super::Ssh;
 use super::target::Target;
 use crate::backend::local::ClientEnv;
 use crate::backend::{Environment, Exit, Shell, ShellChoice, Start};
-use crate::config::{BackendSettings, HostKeyPolicy, KindSettings, OnLost, SshSettings};
+use crate::config::{BackendSettings, HostKeyPolicy, KindSettings, OnLost, SshConfig, SshSettings};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -136,12 +136,13 @@ impl Rig {
     pub(super) fn ssh(&self) -> SshSettings {
         SshSettings {
             host: "127.0.0.1".into(),
-            port: self.port,
+            port: Some(self.port),
             user: None,
             keys: vec![self.path("id")],
-            agent: false,
+            agent: None,
             known_hosts: vec![self.path("known_hosts")],
-            host_key: HostKeyPolicy::AcceptNew,
+            host_key: Some(HostKeyPolicy::AcceptNew),
+            ssh_config: SshConfig::Nothing,
         }
     }
 
@@ -152,7 +153,7 @@ impl Rig {
 
     /// The target of it, or of a proxy in front of it.
     pub(super) fn target(&self, port: u16) -> Target {
-        let ssh = SshSettings { port, ..self.ssh() };
+        let ssh = SshSettings { port: Some(port), ..self.ssh() };
         Target::new(&settings(&ssh), &ssh, ClientEnv::default())
     }
 

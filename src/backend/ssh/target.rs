@@ -4,6 +4,7 @@
 
 use crate::backend::local::ClientEnv;
 use crate::config::{BackendSettings, HostKeyPolicy, SshSettings};
+use russh::MethodKind;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -21,12 +22,23 @@ pub(super) struct Target {
     pub(super) user: String,
     /// Keys to offer, in order.
     pub(super) keys: Vec<PathBuf>,
-    /// Whether the keys were configured; then a missing one is an error.
+    /// Whether the keys were given in our own config; then a missing one is an error.
     pub(super) keys_given: bool,
-    /// Whether the agent is asked.
-    pub(super) agent: bool,
+    /// Certificates to offer (`CertificateFile`), in order; one that is not there is passed over.
+    #[expect(dead_code, reason = "for the login to come")]
+    pub(super) certificates: Vec<PathBuf>,
+    /// Whether only `keys` and `certificates` are offered, although the agent may have more (`IdentitiesOnly`).
+    #[expect(dead_code, reason = "for the login to come")]
+    pub(super) identities_only: bool,
+    /// Which agent is asked.
+    pub(super) agent: Agent,
+    /// The ways to log in that may be tried, in their order (`PreferredAuthentications` and what allows each).
+    #[expect(dead_code, reason = "for the login to come")]
+    pub(super) methods: Vec<MethodKind>,
     /// Files that tell host keys; new ones go to the first.
     pub(super) known_hosts: Vec<PathBuf>,
+    /// The name by which its host keys are known instead of host and port (`HostKeyAlias`).
+    pub(super) host_key_alias: Option<String>,
     /// What to do with a host that is in none.
     pub(super) host_key: HostKeyPolicy,
     /// Limit for the connection up to the key exchange.
@@ -34,6 +46,21 @@ pub(super) struct Target {
     /// The variables of the newest operator client, which tell where the agent's socket is.
     pub(super) client_env: ClientEnv,
 }
+
+/// Which ssh agent is asked for keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Agent {
+    /// None.
+    Nobody,
+    /// The one whose socket this variable of the operator's client names; usually `SSH_AUTH_SOCK`.
+    Variable(String),
+    /// The one at this socket.
+    #[expect(dead_code, reason = "for ssh_config's IdentityAgent")]
+    Socket(PathBuf),
+}
+
+/// The ways to log in, in OpenSSH's order.
+const METHODS: [MethodKind; 3] = [MethodKind::PublicKey, MethodKind::KeyboardInteractive, MethodKind::Password];
 
 impl Target {
     /// Fills in the defaults.
@@ -58,13 +85,17 @@ impl Target {
         Self {
             name: settings.name.clone(),
             host: ssh.host.clone(),
-            port: if ssh.port == 0 { 22 } else { ssh.port },
+            port: ssh.port.unwrap_or(22),
             user: ssh.user.clone().unwrap_or_else(account),
             keys,
             keys_given,
-            agent: ssh.agent,
+            certificates: Vec::new(),
+            identities_only: false,
+            agent: if ssh.agent.unwrap_or(!keys_given) { Agent::Variable("SSH_AUTH_SOCK".to_owned()) } else { Agent::Nobody },
+            methods: METHODS.to_vec(),
             known_hosts,
-            host_key: ssh.host_key,
+            host_key_alias: None,
+            host_key: ssh.host_key.unwrap_or_default(),
             connect_timeout: settings.connect_timeout,
             client_env,
         }
@@ -75,6 +106,20 @@ impl Target {
         let env = self.client_env.read().unwrap_or_else(PoisonError::into_inner);
         let given = env.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone());
         given.or_else(|| std::env::var(name).ok()).filter(|value| !value.is_empty())
+    }
+
+    /// The socket of the agent to ask, if one is to be asked and there is one.
+    pub(super) fn agent_socket(&self) -> Option<PathBuf> {
+        match &self.agent {
+            Agent::Nobody => None,
+            Agent::Variable(name) => self.variable(name).map(PathBuf::from),
+            Agent::Socket(path) => Some(path.clone()),
+        }
+    }
+
+    /// Host and port by which known_hosts files know it; an alias is known without a port.
+    pub(super) fn known_as(&self) -> (&str, u16) {
+        self.host_key_alias.as_deref().map_or((self.host.as_str(), self.port), |alias| (alias, 22))
     }
 
     /// The address for a person: `ada@gpu.lab:22`.
@@ -134,11 +179,11 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_openssh() {
-        let t = target(SshSettings { host: "gpu.lab".into(), port: 22, agent: true, ..Default::default() });
+        let t = target(SshSettings { host: "gpu.lab".into(), ..Default::default() });
         let home = home().expect("a home");
         assert_eq!(t.user, account());
         assert_eq!(t.keys[0], home.join(".ssh/id_ed25519"));
-        assert!(!t.keys_given && t.agent);
+        assert!(!t.keys_given && t.agent == Agent::Variable("SSH_AUTH_SOCK".into()));
         assert_eq!(t.known_hosts[0], home.join(".ssh/known_hosts"));
         assert_eq!(t.address(), format!("{}@gpu.lab:22", account()));
     }
@@ -147,14 +192,14 @@ mod tests {
     fn configured_keys_stand_alone_and_tilde_is_home() {
         let ssh = SshSettings {
             host: "::1".into(),
-            port: 2222,
+            port: Some(2222),
             user: Some("ada".into()),
             keys: vec!["~/.ssh/lab".into(), "/k".into()],
             ..Default::default()
         };
         let t = target(ssh);
         assert_eq!(t.keys, vec![home().expect("a home").join(".ssh/lab"), PathBuf::from("/k")]);
-        assert!(t.keys_given && !t.agent);
+        assert!(t.keys_given && t.agent == Agent::Nobody);
         assert_eq!(t.address(), "ada@[::1]:2222");
     }
 }
