@@ -83,6 +83,8 @@ pub struct Link {
     pub up: bool,
     /// Counts connections made; a changed number means that it was lost in between.
     pub epoch: u64,
+    /// Where the last connection led, when that says more than the backend's own address.
+    pub address: Option<String>,
     /// When bytes last arrived (sampled at every change and at every check).
     pub last_heard: Option<Instant>,
     /// Why the last connection ended, or why the last attempt failed.

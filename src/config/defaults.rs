@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+/// Longest wait for one attempt to connect, when none is set.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// What an operator's client hands over when `client_env` is not set.
 const CLIENT_ENV: [&str; 14] = [
     "SSH_AUTH_SOCK",
@@ -76,7 +79,7 @@ impl BackendSettings {
             snapshot: true,
             shell: ShellChoice::Auto,
             health_interval: Duration::from_secs(30),
-            connect_timeout: Duration::from_secs(10),
+            connect_timeout: CONNECT_TIMEOUT,
             on_lost: OnLost::End,
             env: BTreeMap::new(),
             forward_env: Vec::new(),

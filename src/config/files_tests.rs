@@ -73,7 +73,7 @@ fn a_file_is_loaded_checked_and_shown() {
     assert_eq!(
         check(&sources).unwrap(),
         format!(
-            "{}: ok\n  0 local: this machine\n  1 gpu (default): ssh ada@h:22\n  2 box: docker (not in this version)\n\
+            "{}: ok\n  0 local: this machine\n  1 gpu (default): ssh ada@h\n  2 box: docker (not in this version)\n\
              note: line 5: backends.box: backend kind docker is not in this version\nnote: line 6: guards has no effect in this version\n",
             path.display()
         )
@@ -114,14 +114,14 @@ fn old_forms_are_read_with_one_notice() {
             "terminal:\n  backend: ssh\n  ssh_host: h\n  cwd: /w\n",
             &[],
             "ssh",
-            "h:22 /w",
+            "h /w",
             Some(format!("{old_form}, read as backend \"ssh\"{tail}")),
         ),
         (
             "terminal: {env_type: ssh}\n",
             &[("TERMINAL_SSH_HOST", "h")],
             "ssh",
-            "h:22 ~",
+            "h ~",
             Some(format!("{old_form}, read as backend \"ssh\"{tail}")),
         ),
         ("", ssh_vars, "ssh", "u@h:23 /w", Some(format!("{vars_form}, read as backend \"ssh\"{tail}"))),
@@ -154,7 +154,7 @@ fn old_forms_are_read_with_one_notice() {
             "model: {}\nagent: {}\nterminal:\n  backend: local\n  default_backend: gpu\n  backends:\n    gpu: {type: ssh}\n",
             &[],
             "gpu",
-            "gpu:22 ~",
+            "gpu ~",
             Some(format!("{hermes}; not taken over: backend{tail}")),
         ),
         // Nothing of the old form is in these.

@@ -20,10 +20,12 @@ mod watch;
 mod yaml;
 
 pub use check::{Migrated, WhichFile, check, migrate, migrate_text, which_file};
+pub(crate) use defaults::CONNECT_TIMEOUT;
 pub use error::{ConfigError, Problem};
 pub use nearest::nearest;
 pub use show::show;
 pub use sources::{Chosen, Sources, load};
+pub(crate) use ssh::{HostParts, split_host};
 pub use value::{parse_duration, parse_size, show_duration};
 pub use watch::{ConfigWatch, WatchError, watch};
 
@@ -158,7 +160,7 @@ pub struct SshSettings {
 /// The ssh_config file of an ssh backend (`ssh_config`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SshConfig {
-    /// `~/.ssh/config`, then `/etc/ssh/ssh_config`, as OpenSSH does.
+    /// `~/.ssh/config`, then `/etc/ssh/ssh_config`, as OpenSSH does (`usual`).
     #[default]
     Usual,
     /// None (`none`).

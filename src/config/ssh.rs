@@ -64,9 +64,10 @@ pub(super) fn read<'r>(reader: &mut Reader<'r>, fields: &Fields<'r>, name: &str)
     let policies = [("accept-new", HostKeyPolicy::AcceptNew), ("strict", HostKeyPolicy::Strict)];
     ssh.host_key = fields.choice("host_key", &policies);
     if let Some((key, node)) = fields.take_any(&["ssh_config"])
-        && let Some(word) = fields.word(key, node, "the path of an ssh_config file, or none")
+        && let Some(word) = fields.word(key, node, "usual, none, or the path of an ssh_config file")
     {
         ssh.ssh_config = match word {
+            "usual" => SshConfig::Usual,
             "none" => SshConfig::Nothing,
             word => path(reader, fields, key, node.id, word).map_or(SshConfig::Usual, SshConfig::File),
         };
@@ -106,14 +107,14 @@ fn follow(reader: &Reader<'_>, fields: &Fields<'_>, key: &str, id: u32, word: &s
 
 /// The parts of `user@host:port`.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct HostParts {
-    pub(super) user: Option<String>,
-    pub(super) host: String,
-    pub(super) port: Option<u16>,
+pub(crate) struct HostParts {
+    pub(crate) user: Option<String>,
+    pub(crate) host: String,
+    pub(crate) port: Option<u16>,
 }
 
 /// Splits `[ssh://][user@]host[:port]`; an IPv6 address with a port stands in brackets.
-pub(super) fn split_host(word: &str) -> Result<HostParts, String> {
+pub(crate) fn split_host(word: &str) -> Result<HostParts, String> {
     let shown = word.escape_debug().to_string();
     let expected = || format!("expected a host, user@host or user@host:port, found \"{shown}\"");
     let rest = word.strip_prefix("ssh://").map_or(word, |rest| rest.trim_end_matches('/'));

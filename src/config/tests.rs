@@ -161,7 +161,7 @@ fn ssh_settings() {
     assert_eq!(gpu(", host: 'ada@h:2222', port: 2222, user: ada").address(), "ada@h:2222");
     assert_eq!(gpu(", host: 'ada@[::1]:22'").address(), "ada@[::1]:22");
     assert_eq!(gpu(", ssh_host: h, ssh_user: u, ssh_port: '23', ssh_key: /k").address(), "u@h:23");
-    assert_eq!(gpu(", host: 10, user: 1000").address(), "1000@10:22");
+    assert_eq!(gpu(", host: 10, user: 1000").address(), "1000@10");
     assert_eq!(gpu(", keys: [~/a, /b]").keys, [PathBuf::from("/home/ada/a"), PathBuf::from("/b")]);
     assert_eq!(
         gpu(", identity_file: ~/a, agent: true"),

@@ -170,11 +170,12 @@ impl Place {
     /// Gives the row.
     pub(crate) fn info(&self) -> BackendInfo {
         let about = self.connection.backend().about();
+        let led = about.link.borrow().address.clone();
         BackendInfo {
             name: self.settings.name.clone(),
             slot: self.settings.slot,
             kind: self.settings.kind.kind(),
-            address: about.address.clone(),
+            address: led.unwrap_or_else(|| about.address.clone()),
             tags: self.settings.tags.clone(),
             capabilities: about.capabilities,
             health: self.connection.health().borrow().clone(),

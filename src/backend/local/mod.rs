@@ -64,7 +64,7 @@ struct Programs {
 impl Local {
     /// Makes the backend. Shells start in the directory of this process: the daemon's is `/`.
     pub fn new(client_env: ClientEnv) -> Self {
-        let up = Link { up: true, epoch: 1, last_heard: Some(Instant::now()), lost: None };
+        let up = Link { up: true, epoch: 1, last_heard: Some(Instant::now()), ..Link::default() };
         let (sender, link) = watch::channel(up);
         let capabilities = Capabilities { pty: false, separate_streams: true, verified_kill: true, same_files: true };
         let about = About { name: "local".into(), kind: BackendKind::Local, address: String::new(), capabilities, link };

@@ -74,6 +74,17 @@ impl Channel {
         }
     }
 
+    /// Asks for variables; a server that does not want them says nothing.
+    pub(super) async fn set_env(&self, variables: &[(String, String)]) -> Result<(), russh::Error> {
+        for (name, value) in variables {
+            tokio::select! {
+                () = self.guard.sink.gone.cancelled() => return Err(russh::Error::Disconnect),
+                sent = self.guard.write.set_env(false, name.as_str(), value.as_str()) => sent?,
+            }
+        }
+        Ok(())
+    }
+
     /// Asks for the command to be run. The answer shows in the status.
     pub(super) async fn request(&self, command: &str) -> Result<(), russh::Error> {
         tokio::select! {

@@ -4,15 +4,18 @@
 //! task and no socket; a connection that nobody holds any more ends.
 
 use super::channel::Channel;
-use super::handler::{Ended, Events};
+use super::handler::Events;
 use super::link::LinkState;
 use super::sink::Sink;
 use super::slots::{Slot, Slots};
 use super::stream::KillableStream;
-use super::target::Target;
-use super::{auth, dial, host_key, words};
+use super::target::{Target, Via};
+use super::way::{self, Hop};
+use super::{auth, host_key, words};
 use crate::backend::{BackendError, ErrorKind};
-use russh::client::{Config, Handle, connect_stream};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use russh::client::{Config, Handle, Msg, connect_stream};
 use russh::{ChannelOpenFailure, Disconnect, Limits, Preferred, SshId, cipher, compression};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,6 +28,8 @@ use tokio_util::sync::CancellationToken;
 const WINDOW: u32 = 2 << 20;
 /// Longest wait for the answer to a check: a little less than its caller waits, so that what is found out is known here too.
 const CHECK: Duration = Duration::from_millis(2500);
+/// Shortest time for a machine behind others, however long those took.
+const LEAST: Duration = Duration::from_secs(1);
 /// How long the farewell may take.
 const FAREWELL: Duration = Duration::from_millis(200);
 
@@ -37,6 +42,8 @@ pub(super) struct Conn {
     pub(super) slots: Arc<Slots>,
     /// Whether logging in asked nobody anything.
     pub(super) quiet: bool,
+    /// What the handshakes took, those of the machines before it included.
+    took: Duration,
     target: Target,
     runtime: tokio::runtime::Handle,
     /// Cancelled when not even one command has room beside the control shell.
@@ -53,44 +60,85 @@ pub(super) enum OpenError {
     Failed(BackendError),
 }
 
-/// Connects and logs in. Cancel safe: nothing is left behind.
+/// Connects and logs in, and before that at every machine on the way. The limit is for the handshakes of all of them. Cancel
+/// safe: nothing is left behind.
 pub(super) async fn connect(target: &Target) -> Result<Arc<Conn>, BackendError> {
+    within(target, target.connect_timeout).await
+}
+
+fn within(target: &Target, limit: Duration) -> BoxFuture<'_, Result<Arc<Conn>, BackendError>> {
+    async move {
+        let before = match &target.via {
+            Via::Jump(hop) => Some(Hop(within(hop, limit.min(hop.connect_timeout)).await?)),
+            _ => None,
+        };
+        // What a command does is not known: it may ask somebody.
+        let alone = !matches!(target.via, Via::Command(_));
+        let (quiet, took) = before.as_ref().map_or((alone, Duration::ZERO), |hop| (hop.0.quiet, hop.0.took));
+        let limit = limit.saturating_sub(took).max(LEAST.min(limit));
+        let mut conn = one(target, before, limit).await?;
+        conn.quiet &= quiet;
+        conn.took += took;
+        Ok(Arc::new(conn))
+    }
+    .boxed()
+}
+
+/// Connects to one machine and logs in.
+async fn one(target: &Target, before: Option<Hop>, limit: Duration) -> Result<Conn, BackendError> {
     let link = LinkState::new();
     // The session is a task of its own that goes on when its maker is dropped; cutting the stream ends it.
     let cut = link.cut.clone().drop_guard();
-    let shake = async {
-        let known = host_key::load(target).await?;
-        let config = Arc::new(config(&known.order(&Preferred::DEFAULT.key)));
-        let socket = dial::dial(target).await?;
-        let stream = KillableStream::new(socket, link.cut.clone(), link.heard.clone());
-        let events = Events::new(target.clone(), known, link.clone());
-        connect_stream(config, stream, events).await.map_err(|e: Ended| words::handshake(target, &link, e))
-    };
-    let limit = target.connect_timeout;
-    let mut handle = timeout(limit, shake).await.unwrap_or_else(|_| Err(too_late(target, &link, limit)))?;
-    let quiet = auth::login(&mut handle, target, &link).await?;
+    let started = Instant::now();
+    let mut handle = shake(target, &link, before, limit).await.map_err(|e| target.on_the_way(e))?;
+    let took = started.elapsed();
+    let quiet = auth::login(&mut handle, target, &link).await.map_err(|e| target.on_the_way(e))?;
     // From here on `Conn` cuts it.
     cut.disarm();
-    Ok(Arc::new(Conn {
+    Ok(Conn {
         handle: Arc::new(handle),
         link,
         slots: Slots::new(),
         quiet,
+        took,
         target: target.clone(),
         runtime: tokio::runtime::Handle::current(),
         crowded: CancellationToken::new(),
         silent: AtomicBool::new(false),
-    }))
+    })
+}
+
+/// Connects up to the end of the key exchange, within the limit.
+async fn shake(target: &Target, link: &Arc<LinkState>, before: Option<Hop>, limit: Duration) -> Result<Handle<Events>, BackendError> {
+    let work = async {
+        let known = host_key::load(target).await?;
+        let config = Arc::new(Config {
+            keepalive_interval: target.alive.map(|(interval, _)| interval),
+            keepalive_max: target.alive.map_or(0, |(_, count)| count),
+            ..config(&known.order(&Preferred::DEFAULT.key))
+        });
+        let (stream, carrier) = way::open(target, before).await?;
+        link.carry(carrier);
+        let stream = KillableStream::new(stream, link.cut.clone(), link.heard.clone());
+        let events = Events::new(target.clone(), known, link.clone());
+        match connect_stream(config, stream, events).await {
+            Ok(handle) => Ok(handle),
+            Err(ended) => Err(words::handshake(target, link, ended).await),
+        }
+    };
+    timeout(limit, work).await.unwrap_or_else(|_| Err(too_late(target, link, limit)))
 }
 
 fn too_late(target: &Target, link: &LinkState, limit: Duration) -> BackendError {
-    let (at, secs) = (target.place(), limit.as_secs_f32());
+    let (at, secs) = (target.place(), (limit.as_secs_f32() * 10.0).round() / 10.0);
+    let at = format!("{at}{}", target.through());
     let (text, fix) = if link.heard.last().is_none() {
         (format!("no answer from {at} within {secs} s"), "check that the machine is up and that no firewall or missing VPN is in between")
     } else {
         (format!("{at} answered, but the handshake did not end within {secs} s"), "the machine may be overloaded; try again")
     };
-    BackendError::new(ErrorKind::TimedOut, text).with_fix(fix)
+    let says = link.carrier_says().map(|says| format!("; the command says: {says}")).unwrap_or_default();
+    BackendError::new(ErrorKind::TimedOut, text + &says).with_fix(fix)
 }
 
 /// The settings of every connection.
@@ -122,7 +170,6 @@ pub(super) fn config(keys: &[russh::keys::Algorithm]) -> Config {
 
 impl Conn {
     /// Where it leads.
-    #[cfg(test)]
     pub(super) fn target(&self) -> &Target {
         &self.target
     }
@@ -237,9 +284,36 @@ impl Conn {
         }
         let sink = Sink::new(&self.runtime, &self.link.closed, slot);
         let channel = Channel::new(channel, sink, self.link.clone(), self.runtime.clone());
-        match channel.request(command).await {
+        let asked = match channel.set_env(&self.target.set_env).await {
+            Ok(()) => channel.request(command).await,
+            Err(e) => Err(e),
+        };
+        match asked {
             Ok(()) => Ok(channel),
             Err(e) => Err(OpenError::Failed(self.broken(&e))),
+        }
+    }
+
+    /// Opens a stream from that machine on to another. Beside it goes one command that does nothing: a server that has only
+    /// passed bytes on gathers them for 40 ms each (it turns that off when a session begins).
+    pub(super) async fn pass_on(self: &Arc<Self>, host: &str, port: u16) -> Result<russh::ChannelStream<Msg>, BackendError> {
+        let awake = async {
+            // Where no session is allowed it is slower, and no less right.
+            if let Err(OpenError::Failed(e)) = self.exec_in(None, "true").await {
+                tracing::debug!(host = self.target.place(), "no session on the jump host: {e}");
+            }
+        };
+        let open = async {
+            tokio::select! {
+                () = self.link.closed.cancelled() => Err(russh::Error::Disconnect),
+                opened = self.handle.channel_open_direct_tcpip(host, u32::from(port), "127.0.0.1", 0) => opened,
+            }
+        };
+        let (opened, ()) = tokio::join!(open, timeout(CHECK, awake).map(|_| ()));
+        match opened {
+            Ok(channel) => Ok(channel.into_stream()),
+            Err(russh::Error::ChannelOpenFailure(reason)) => Err(words::not_passed_on(&self.target, &self.link, host, port, reason)),
+            Err(e) => Err(self.target.on_the_way(self.broken(&e))),
         }
     }
 

@@ -7,9 +7,9 @@ use crate::backend::{BackendError, ErrorKind};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{sleep, timeout};
 
 /// Limit for one address.
@@ -24,7 +24,8 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(12);
 pub(super) async fn dial(target: &Target) -> Result<TcpStream, BackendError> {
     let addrs = resolve(target).await?;
     let mut failures: Vec<(SocketAddr, io::Error)> = Vec::new();
-    let stream = race(addrs, &mut failures).await.ok_or_else(|| explain(target, &failures))?;
+    let from = source(target).await?;
+    let stream = race(addrs, from, &mut failures).await.ok_or_else(|| explain(target, &failures))?;
     tune(&stream).map_err(|e| BackendError::new(ErrorKind::Internal, format!("cannot set up the socket to {}: {e}", target.place())))?;
     Ok(stream)
 }
@@ -36,7 +37,8 @@ async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, BackendError> {
         BackendError::new(ErrorKind::Unreachable, format!("the name {} cannot be resolved: {why}", target.host))
             .with_fix(format!("check `host:` of backend {}, and the network or VPN", target.name))
     })?;
-    let (six, four): (Vec<SocketAddr>, Vec<SocketAddr>) = found.partition(SocketAddr::is_ipv6);
+    let wanted = found.filter(|addr| target.only_ipv6.is_none_or(|six| addr.is_ipv6() == six));
+    let (six, four): (Vec<SocketAddr>, Vec<SocketAddr>) = wanted.partition(SocketAddr::is_ipv6);
     let mut mixed = Vec::with_capacity(six.len() + four.len());
     let (mut six, mut four) = (six.into_iter(), four.into_iter());
     loop {
@@ -46,18 +48,44 @@ async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, BackendError> {
         }
     }
     if mixed.is_empty() {
-        return Err(BackendError::new(ErrorKind::Unreachable, format!("the name {} has no address", target.host)));
+        return Err(BackendError::new(ErrorKind::Unreachable, format!("the name {} has no address{}", target.host, only(target))));
     }
     Ok(mixed)
 }
 
+fn only(target: &Target) -> &'static str {
+    match target.only_ipv6 {
+        None => "",
+        Some(true) => " of IPv6, and the ssh_config wants no other",
+        Some(false) => " of IPv4, and the ssh_config wants no other",
+    }
+}
+
+/// The address here that connections come from, if one is wanted.
+async fn source(target: &Target) -> Result<Option<IpAddr>, BackendError> {
+    let Some(bind) = &target.bind else { return Ok(None) };
+    let found = tokio::net::lookup_host((bind.as_str(), 0)).await.ok().and_then(|mut found| found.next());
+    found.map(|addr| Some(addr.ip())).ok_or_else(|| {
+        BackendError::new(ErrorKind::Config, format!("BindAddress {bind} for {} is no address", target.shown()))
+            .with_fix("correct it in the ssh_config")
+    })
+}
+
+async fn connect(addr: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
+    let socket = if addr.is_ipv6() { TcpSocket::new_v6()? } else { TcpSocket::new_v4()? };
+    if let Some(from) = from {
+        socket.bind(SocketAddr::new(from, 0))?;
+    }
+    socket.connect(addr).await
+}
+
 /// Tries the addresses, each with a head start over the next; the first that connects wins and the others are dropped.
-async fn race(addrs: Vec<SocketAddr>, failures: &mut Vec<(SocketAddr, io::Error)>) -> Option<TcpStream> {
+async fn race(addrs: Vec<SocketAddr>, from: Option<IpAddr>, failures: &mut Vec<(SocketAddr, io::Error)>) -> Option<TcpStream> {
     let mut waiting = addrs.into_iter();
     let mut running = FuturesUnordered::new();
     let attempt = |addr: SocketAddr| async move {
         let late = || io::Error::new(io::ErrorKind::TimedOut, "no answer");
-        (addr, timeout(PER_ADDRESS, TcpStream::connect(addr)).await.unwrap_or_else(|_| Err(late())))
+        (addr, timeout(PER_ADDRESS, connect(addr, from)).await.unwrap_or_else(|_| Err(late())))
     };
     running.push(attempt(waiting.next()?));
     loop {

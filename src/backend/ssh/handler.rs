@@ -11,7 +11,7 @@ use super::{host_key, words};
 use crate::backend::{BackendError, ErrorKind, Exit};
 use russh::client::{DisconnectReason, Handler, Session};
 use russh::keys::PublicKeyOrCertificate;
-use russh::{ChannelId, Sig};
+use russh::{ChannelId, ChannelOpenFailure, Sig};
 use std::sync::Arc;
 
 /// Why the session ended: its own error or ours.
@@ -73,6 +73,18 @@ impl Handler for Events {
         Ok(())
     }
 
+    async fn channel_open_failure(
+        &mut self,
+        _channel: ChannelId,
+        _reason: ChannelOpenFailure,
+        description: &str,
+        _language: &str,
+        _session: &mut Session,
+    ) -> Result<(), Ended> {
+        self.link.refused(description);
+        Ok(())
+    }
+
     async fn data(&mut self, channel: ChannelId, data: &[u8], _session: &mut Session) -> Result<(), Ended> {
         self.output(channel, false, data).await;
         Ok(())
@@ -128,7 +140,8 @@ impl Handler for Events {
     }
 
     async fn disconnected(&mut self, reason: DisconnectReason<Ended>) -> Result<(), Ended> {
-        self.link.lose(words::disconnected(&self.target, &self.link, &reason));
+        let why = words::disconnected(&self.target, &self.link, &reason).await;
+        self.link.lose(why);
         match reason {
             DisconnectReason::ReceivedDisconnect(_) => Ok(()),
             DisconnectReason::Error(e) => Err(e),

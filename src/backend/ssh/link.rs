@@ -4,10 +4,11 @@
 
 use super::sink::Sink;
 use super::stream::Heard;
+use super::way::Carrier;
 use crate::backend::BackendError;
 use russh::ChannelId;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 /// Longest text kept of what the server says before the login.
@@ -23,6 +24,8 @@ pub(super) struct LinkState {
     pub(super) ended: CancellationToken,
     /// What was heard when.
     pub(super) heard: Arc<Heard>,
+    /// What carries it; not known before there is a stream.
+    carrier: OnceLock<Carrier>,
     inner: Mutex<Inner>,
 }
 
@@ -31,6 +34,7 @@ struct Inner {
     lost: Option<BackendError>,
     sinks: HashMap<ChannelId, Arc<Sink>>,
     banner: String,
+    refusal: String,
 }
 
 impl LinkState {
@@ -41,6 +45,7 @@ impl LinkState {
             cut: CancellationToken::new(),
             ended: CancellationToken::new(),
             heard: Arc::default(),
+            carrier: OnceLock::new(),
             inner: Mutex::default(),
         })
     }
@@ -99,6 +104,32 @@ impl LinkState {
     pub(super) fn with<T>(&self, channel: ChannelId, act: impl FnOnce(&Sink) -> T) -> Option<T> {
         let sink = self.lock().sinks.get(&channel).cloned();
         sink.map(|sink| act(&sink))
+    }
+
+    /// Says what carries it.
+    pub(super) fn carry(&self, carrier: Carrier) {
+        // There is one stream to a link.
+        self.carrier.get_or_init(|| carrier);
+    }
+
+    /// Why what carries it broke, if that is what happened.
+    pub(super) async fn carrier_broke(&self) -> Option<String> {
+        self.carrier.get()?.broke().await
+    }
+
+    /// What the carrier has said so far, if it can say anything.
+    pub(super) fn carrier_says(&self) -> Option<String> {
+        self.carrier.get()?.says()
+    }
+
+    /// Keeps what the server said when it last refused to open a channel.
+    pub(super) fn refused(&self, text: &str) {
+        self.lock().refusal = text.chars().filter(|c| !c.is_control()).take(BANNER / 4).collect();
+    }
+
+    /// What the server said when it last refused to open a channel.
+    pub(super) fn refusal(&self) -> String {
+        self.lock().refusal.clone()
     }
 
     /// Keeps what the server says before the login.

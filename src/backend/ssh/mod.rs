@@ -7,6 +7,8 @@ mod agent;
 mod attendant;
 mod auth;
 mod channel;
+mod child;
+mod config;
 mod conn;
 mod dial;
 mod handler;
@@ -14,6 +16,7 @@ mod host_key;
 mod known_hosts;
 mod lanes;
 mod link;
+mod route;
 mod shell;
 mod single;
 mod sink;
@@ -22,12 +25,15 @@ mod spill;
 mod spool;
 mod stream;
 mod target;
+mod way;
 mod words;
 
 #[cfg(test)]
 mod contract;
 #[cfg(test)]
 mod edges;
+#[cfg(test)]
+mod reaching;
 #[cfg(test)]
 mod rig;
 
@@ -39,10 +45,10 @@ use crate::model::{BackendKind, Capabilities};
 use attendant::Habits;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use route::Route;
 use single::{Connected, Connector};
 use std::sync::Arc;
 use std::time::Instant;
-use target::Target;
 
 /// A machine reached over ssh.
 pub struct Ssh {
@@ -59,12 +65,13 @@ impl Ssh {
 
     /// The same with another time until what runs there in the foreground is ended after the link broke, in seconds.
     fn with_linger(settings: &BackendSettings, ssh: &SshSettings, client_env: ClientEnv, linger: u32) -> Self {
-        let target = Target::new(settings, ssh, client_env);
-        let connector = Connector::new(target.clone(), Habits::new(settings.on_lost == OnLost::Keep, linger));
+        let route = Route::new(settings, ssh, client_env);
+        let address = route.address();
+        let connector = Connector::new(route, Habits::new(settings.on_lost == OnLost::Keep, linger));
         let about = About {
             name: settings.name.clone(),
             kind: BackendKind::Ssh,
-            address: target.address(),
+            address,
             capabilities: Capabilities { pty: false, separate_streams: true, verified_kill: true, same_files: false },
             link: connector.watch(),
         };
@@ -91,12 +98,12 @@ impl Backend for Ssh {
     fn start(&self, start: Start) -> BoxFuture<'_, Result<Shell, BackendError>> {
         async move {
             let (mut on, fresh) = self.connector.conn().await?;
-            let mut started = shell::start(&on.lanes, &start, &self.about.address).await;
+            let mut started = shell::start(&on.lanes, &start, &on.conn.target().shown()).await;
             // The connection was dead and nobody had noticed: a shell without a script has run nothing, so it can be started
             // on a new connection.
             if !fresh && matches!(&started, Err(e) if e.kind == ErrorKind::Lost) {
                 (on, _) = self.connector.conn().await?;
-                started = shell::start(&on.lanes, &start, &self.about.address).await;
+                started = shell::start(&on.lanes, &start, &on.conn.target().shown()).await;
             }
             let (shell, ended) = started?;
             on.attendant.watch(shell.ready.pid, ended);

@@ -7,7 +7,7 @@ use super::attendant::{Attendant, Habits};
 use super::conn::{self, Conn};
 use super::lanes::Lanes;
 use super::link::LinkState;
-use super::target::Target;
+use super::route::Route;
 use crate::backend::{BackendError, ErrorKind, Link};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
@@ -30,7 +30,7 @@ pub(super) struct Connected {
 
 /// The connection of one backend.
 pub(super) struct Connector {
-    target: Target,
+    route: Route,
     habits: Arc<Habits>,
     /// Told when somebody waits for room for a command.
     pub(super) short: Arc<Notify>,
@@ -48,9 +48,9 @@ struct State {
 
 impl Connector {
     /// Makes one that is not connected.
-    pub(super) fn new(target: Target, habits: Habits) -> Arc<Self> {
+    pub(super) fn new(route: Route, habits: Habits) -> Arc<Self> {
         Arc::new(Self {
-            target,
+            route,
             habits: Arc::new(habits),
             short: Arc::default(),
             link: watch::Sender::new(Link::default()),
@@ -86,15 +86,16 @@ impl Connector {
         let number = state.attempts;
         let given_up = CancellationToken::new();
         let guard = given_up.clone().drop_guard();
-        let (target, me) = (self.target.clone(), Arc::downgrade(self));
+        let (route, me) = (self.route.clone(), Arc::downgrade(self));
+        let given_up_on = format!("connecting to {} was given up", self.route.address());
         let task = tokio::spawn(async move {
             let made = tokio::select! {
-                made = conn::connect(&target) => made,
-                () = given_up.cancelled() => Err(BackendError::new(ErrorKind::Lost, format!("connecting to {} was given up", target.place()))),
+                made = connect(&route) => made,
+                () = given_up.cancelled() => Err(BackendError::new(ErrorKind::Lost, given_up_on.clone())),
             };
             match me.upgrade() {
                 Some(me) => me.done(number, made),
-                None => Err(BackendError::new(ErrorKind::Lost, format!("connecting to {} was given up", target.place()))),
+                None => Err(BackendError::new(ErrorKind::Lost, given_up_on)),
             }
         });
         let connecting = async move {
@@ -109,18 +110,19 @@ impl Connector {
     fn done(self: &Arc<Self>, number: u64, made: Result<Arc<Conn>, BackendError>) -> Result<Connected, BackendError> {
         let mut state = self.lock();
         if state.attempt.as_ref().is_none_or(|(n, ..)| *n != number) {
-            return Err(BackendError::new(ErrorKind::Lost, format!("connecting to {} was given up", self.target.place())));
+            return Err(BackendError::new(ErrorKind::Lost, format!("connecting to {} was given up", self.route.address())));
         }
         state.attempt = None;
         match made {
             Ok(conn) => {
-                let attendant = Attendant::new(conn.clone(), self.target.clone(), self.habits.clone());
-                let lanes = Lanes::new(conn.clone(), self.target.clone(), self.short.clone());
+                let attendant = Attendant::new(conn.clone(), conn.target().clone(), self.habits.clone());
+                let lanes = Lanes::new(conn.clone(), conn.target().clone(), self.short.clone());
                 let connected = Connected { conn: conn.clone(), lanes, attendant };
                 state.conn = Some(connected.clone());
                 self.link.send_modify(|link| {
                     link.up = true;
                     link.epoch += 1;
+                    link.address = Some(conn.target().address());
                     link.last_heard = conn.link.heard.last();
                     link.lost = None;
                 });
@@ -187,6 +189,11 @@ impl Drop for Connector {
         // An opening that hangs would otherwise hold the connection.
         self.close();
     }
+}
+
+/// Looks up the way as it is now, and connects.
+async fn connect(route: &Route) -> Result<Arc<Conn>, BackendError> {
+    conn::connect(&route.target().await?).await
 }
 
 /// Tells the backend when a connection ends.

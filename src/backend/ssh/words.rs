@@ -6,8 +6,8 @@ use super::handler::Ended;
 use super::link::LinkState;
 use super::target::Target;
 use crate::backend::{BackendError, ErrorKind};
-use russh::Sig;
 use russh::client::DisconnectReason;
+use russh::{ChannelOpenFailure, Sig};
 use std::io;
 
 /// The name of a signal as `SIGKILL`.
@@ -32,12 +32,15 @@ pub(super) fn signal(signal: &Sig) -> String {
 }
 
 /// Why the connection never came up.
-pub(super) fn handshake(target: &Target, link: &LinkState, ended: Ended) -> BackendError {
+pub(super) async fn handshake(target: &Target, link: &LinkState, ended: Ended) -> BackendError {
     let at = target.place();
     let e = match ended {
         Ended::Refused(e) => return e,
         Ended::Russh(e) => e,
     };
+    if let Some(why) = link.carrier_broke().await {
+        return BackendError::new(ErrorKind::Unreachable, format!("the way to {at} broke: {why}"));
+    }
     let opening = link.heard.opening();
     let spoke_ssh = opening.windows(4).any(|w| w == b"SSH-");
     match e {
@@ -78,15 +81,37 @@ fn no_ssh(target: &Target, opening: &[u8]) -> BackendError {
         .with_fix(format!("check `host:` and `port:` of backend {}", target.name))
 }
 
+/// Why a machine does not pass a connection on.
+pub(super) fn not_passed_on(hop: &Target, link: &LinkState, host: &str, port: u16, reason: ChannelOpenFailure) -> BackendError {
+    let (shown, said) = (hop.shown(), link.refusal());
+    let said = if said.is_empty() { format!("{reason:?}") } else { said };
+    let to = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    match reason {
+        ChannelOpenFailure::AdministrativelyProhibited => {
+            BackendError::new(ErrorKind::Config, format!("the jump host {shown} does not pass connections on to {to}: {said}"))
+                .with_fix("its sshd must allow it (AllowTcpForwarding, PermitOpen), for this account and key too")
+        }
+        _ => BackendError::new(ErrorKind::Unreachable, format!("the jump host {shown} cannot connect to {to}: {said}"))
+            .with_fix("check that the machine is up and that the jump host reaches it under this name"),
+    }
+}
+
 /// Why a connection that was up ended.
-pub(super) fn disconnected(target: &Target, link: &LinkState, reason: &DisconnectReason<Ended>) -> BackendError {
+pub(super) async fn disconnected(target: &Target, link: &LinkState, reason: &DisconnectReason<Ended>) -> BackendError {
     let at = target.place();
     let lost = |text: String| BackendError::new(ErrorKind::Lost, text);
+    if let (DisconnectReason::Error(Ended::Russh(_)), Some(why)) = (reason, link.carrier_broke().await) {
+        return lost(format!("the way to {at} broke: {why}"));
+    }
     match reason {
         DisconnectReason::ReceivedDisconnect(info) if info.message.is_empty() => lost(format!("{at} ended the connection")),
         DisconnectReason::ReceivedDisconnect(info) => lost(format!("{at} ended the connection: {}", info.message.trim())),
         DisconnectReason::Error(Ended::Refused(e)) => e.clone(),
         DisconnectReason::Error(Ended::Russh(e)) => match e {
+            russh::Error::KeepaliveTimeout => {
+                let since = link.heard.last().map_or(0, |at| at.elapsed().as_secs());
+                lost(format!("no answer from {at} for {since} s (ServerAliveInterval)"))
+            }
             russh::Error::IO(e) if e.kind() == io::ErrorKind::TimedOut => {
                 let since = link.heard.last().map_or(0, |at| at.elapsed().as_secs());
                 lost(format!("no answer from {at} for {since} s"))
