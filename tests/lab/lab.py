@@ -194,8 +194,11 @@ def sshd_config(machine, etc, listen):
 
 
 def write_clients_files(folder, lab):
-    """Writes known_hosts and a Quarterdeck config that has every machine as an ssh backend."""
-    hosts, backends = [], []
+    """Writes known_hosts, an ssh_config, and a Quarterdeck config that has every machine as an ssh backend.
+
+    NAME-jump is the same machine by way of itself as a jump host, found through the ssh_config.
+    """
+    hosts, backends, names, jumps = [], [], [], []
     for m in lab["machines"]:
         where = m["address"] if m["port"] == 22 else f"[{m['address']}]:{m['port']}"
         hosts.append(f"{where} {m['host_key']}\n")
@@ -203,8 +206,15 @@ def write_clients_files(folder, lab):
             f"    {m['name']}:\n      type: ssh\n      host: {m['address']}\n      port: {m['port']}\n      user: {m['user']}\n"
             f"      key: {m['key']}\n      known_hosts: {m['known_hosts']}\n      host_key: strict\n"
         )
+        jumps.append(f"    {m['name']}-jump:\n      type: ssh\n      host: {m['name']}-jump\n      ssh_config: {folder / 'ssh_config'}\n")
+        names.append(
+            f"Host {m['name']} {m['name']}-jump\n  HostName {m['address']}\n  Port {m['port']}\n  User {m['user']}\n"
+            f"  IdentityFile {m['key']}\n  IdentitiesOnly yes\n  UserKnownHostsFile {m['known_hosts']}\n  StrictHostKeyChecking yes\n"
+            f"Host {m['name']}-jump\n  ProxyJump {m['name']}\n"
+        )
     write(folder / "known_hosts", "".join(hosts))
-    write(folder / "config.yaml", "ui:\n  leader: ctrl-]\nterminal:\n  default_backend: local\n  backends:\n" + "".join(backends))
+    write(folder / "ssh_config", "".join(names))
+    write(folder / "config.yaml", "ui:\n  leader: ctrl-]\nterminal:\n  default_backend: local\n  backends:\n" + "".join(backends + jumps))
 
 
 def prepare_etc(etc, folder, machine, inside, listen):
@@ -397,7 +407,7 @@ def down(folder, lab_id=None):
             run("ip", "route", "del", "unreachable", f"{lab['network']}.0/24", check=False)
     for machine in (lab or {}).get("machines", []):
         shutil.rmtree(folder / machine["name"], ignore_errors=True)
-    for name in ("id_ed25519", "id_ed25519.pub", "known_hosts", "config.yaml", "lab.json", "lab.lock"):
+    for name in ("id_ed25519", "id_ed25519.pub", "known_hosts", "ssh_config", "config.yaml", "lab.json", "lab.lock"):
         (folder / name).unlink(missing_ok=True)
     if lab_id:
         (REGISTRY / lab_id).unlink(missing_ok=True)
