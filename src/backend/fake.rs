@@ -151,6 +151,11 @@ impl Fake {
         Ok(true)
     }
 
+    fn is_on(&self, number: u64) -> bool {
+        let link = self.link.borrow();
+        link.up && link.epoch == number
+    }
+
     fn strict(&self, text: String) -> BackendError {
         BackendError::new(ErrorKind::Internal, format!("used wrongly: {text}"))
     }
@@ -162,7 +167,11 @@ impl Fake {
         }
         let limit = start.timeout;
         let started = async {
-            self.connect().await?;
+            match start.on {
+                Some(number) if !self.is_on(number) => return Err(BackendError::new(ErrorKind::Lost, "that connection is gone")),
+                Some(_) => {}
+                None => drop(self.connect().await?),
+            }
             let epoch = self.weather.borrow().epoch;
             self.round_trip().await?;
             let shell = self.local.start(start).await?;
@@ -251,7 +260,7 @@ async fn lost(weather: &mut watch::Receiver<Weather>, epoch: u64) -> BackendErro
 
 /// Puts the network between a shell and its user.
 fn wrap(shell: Shell, weather: &watch::Sender<Weather>, epoch: u64) -> Shell {
-    let Shell { ready, noise, stdin, stdout, stderr, exit } = shell;
+    let Shell { ready, noise, stdin, stdout, stderr, exit, held_up } = shell;
     let (near_in, far_in) = duplex(WINDOW);
     tokio::spawn(send(far_in, stdin, weather.subscribe(), epoch));
     let (mut watching, mut breaks) = (weather.subscribe(), weather.subscribe());
@@ -271,6 +280,7 @@ fn wrap(shell: Shell, weather: &watch::Sender<Weather>, epoch: u64) -> Shell {
         stdout: receive(stdout, weather, epoch),
         stderr: receive(stderr, weather, epoch),
         exit: exit.boxed(),
+        held_up,
     }
 }
 

@@ -134,6 +134,9 @@ pub struct Start {
     /// How long it may take to be ready, from when the backend has room for it. The wait for room ends with the connection, or
     /// when the start is dropped.
     pub timeout: Duration,
+    /// Only on the connection with this number ([`Link::epoch`]): without it the start fails as lost and connects nothing.
+    /// For what is done ahead, which must not bring back a link that a person has closed.
+    pub on: Option<u64>,
 }
 
 /// What the shell said when it was ready.
@@ -166,7 +169,13 @@ pub struct Shell {
     pub stderr: Box<dyn AsyncRead + Send + Unpin>,
     /// How it ended. Resolves once, and at once when the link is lost; the streams may still hold output.
     pub exit: BoxFuture<'static, Exit>,
+    /// Tells whether what it is sent and answers now would wait behind much output of others, and one that is started now
+    /// would not. None where shells are never in each other's way. Asked of a shell that waits for its command; never blocks.
+    pub held_up: Option<HeldUp>,
 }
+
+/// See [`Shell::held_up`].
+pub type HeldUp = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// How a shell ended.
 #[derive(Clone, Debug)]

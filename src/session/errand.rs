@@ -43,7 +43,7 @@ impl Errand<'_> {
     /// started is ended. Not cancel safe: dropped, the script may run on; its shell ends when it writes or reads.
     pub(super) async fn run(&self, make: impl FnOnce(&Ready, &str, &str) -> Vec<u8> + Send) -> Result<Answer, SessionError> {
         let nonce = super::random_hex(8);
-        let start = Start { nonce: nonce.clone(), shell: self.shell, environment: self.environment, timeout: self.start };
+        let start = Start { nonce: nonce.clone(), shell: self.shell, environment: self.environment, timeout: self.start, on: None };
         let Shell { ready, mut stdin, stdout, stderr, exit, .. } = self.backend.start(start).await?;
         let id = format!("errand-{nonce}");
         let script = make(&ready, &nonce, &id);

@@ -47,6 +47,12 @@ impl Session {
         self.save().await;
     }
 
+    /// Whether nothing is left to be done between commands.
+    #[cfg(test)]
+    pub(super) fn is_kept(&self) -> bool {
+        !*self.keeper.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn save(&self) {
         let _held = self.keeper.saving.lock().await;
         let kept = {
@@ -80,6 +86,10 @@ impl Session {
             let state = self.state();
             (state.snapshot.clone(), state.copy, state.folder.clone(), state.closed)
         };
+        // It waits for the next command where the link is down: a person may have closed it.
+        if !self.place.backend.about().link.borrow().up {
+            return Ok(());
+        }
         let Some(snapshot) = snapshot.filter(|_| !closed) else { return Ok(()) };
         if copy != Some(snapshot.generation) {
             let texts = self.texts(&snapshot).await?;

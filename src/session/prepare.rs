@@ -50,11 +50,12 @@ struct Slot {
 }
 
 impl Session {
-    /// Starts a shell for the snapshot and sends it the first stage.
-    pub(super) async fn prepare(&self, base: Arc<Snapshot>, leave: String, shim: bool) -> Result<Prepared, BackendError> {
+    /// Starts a shell for the snapshot and sends it the first stage. `on`: only on the connection with this number.
+    pub(super) async fn prepare(&self, base: Arc<Snapshot>, leave: String, shim: bool, on: Option<u64>) -> Result<Prepared, BackendError> {
         let nonce = super::random_hex(8);
         let settings = &self.place.settings;
-        let start = Start { nonce: nonce.clone(), shell: settings.shell, environment: Environment::Empty, timeout: settings.start_timeout };
+        let start =
+            Start { nonce: nonce.clone(), shell: settings.shell, environment: Environment::Empty, timeout: settings.start_timeout, on };
         let shell = self.place.backend.start(start).await?;
         let folder = self.state().folder.clone();
         let mut prepared = Prepared { shell, nonce, leave, base, folder, shim };
@@ -116,7 +117,7 @@ impl Session {
         let task = tokio::spawn(async move {
             // Either way it is time.
             let _ = tokio::time::timeout(AFTERWARDS, want.notified()).await;
-            match session.prepare(base, name, false).await {
+            match session.prepare(base, name, false, Some(epoch)).await {
                 // Nobody may want it any more: dropped, it ends by itself.
                 Ok(prepared) => drop(send.send(prepared)),
                 Err(error) => tracing::debug!(%error, session = session.place.name, "no warm shell"),
@@ -140,7 +141,9 @@ impl Session {
         // It may not have started, or have ended meanwhile (TMOUT, a kill).
         let mut came = slot.coming.await.ok();
         let alive = came.as_mut().is_some_and(|prepared| (&mut prepared.shell.exit).now_or_never().is_none());
-        if !alive {
+        // One that stands behind a flood answers later than a new one that does not.
+        let held_up = |p: &Prepared| p.shell.held_up.as_ref().is_some_and(|held_up| held_up());
+        if !alive || came.as_ref().is_some_and(held_up) {
             self.state().litter.push(leave);
             return None;
         }

@@ -133,7 +133,7 @@ impl Session {
         if !shim && let Some(prepared) = self.take_warm(&snapshot).await {
             return Ok((prepared, secrets));
         }
-        let prepared = self.prepare(snapshot, super::random_hex(6), shim).await?;
+        let prepared = self.prepare(snapshot, super::random_hex(6), shim, None).await?;
         Ok((prepared, secrets))
     }
 

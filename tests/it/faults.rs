@@ -42,10 +42,10 @@ enum During {
 fn begin(home: &Home, backend: &str, during: During) -> Option<Running> {
     let (command, stdin) = match during {
         During::Idle => return None,
-        During::Command => ("echo up; echo run >>~/runs; exec sleep 1000", Vec::new()),
+        During::Command => ("echo up; echo run >>~/fault-runs; exec sleep 1000", Vec::new()),
         // Read slowly, so that most of it is on its way.
         During::Upload => {
-            ("echo up; echo run >>~/runs; while head -c 65536 >~/piece; [ -s ~/piece ]; do sleep 0.05; done", vec![b'x'; 64 << 20])
+            ("echo up; echo run >>~/fault-runs; while head -c 65536 >~/piece; [ -s ~/piece ]; do sleep 0.05; done", vec![b'x'; 64 << 20])
         }
     };
     let mut running = Running::start(home.command(["exec", "-b", backend, "-i", "--", command]), stdin);
@@ -75,7 +75,7 @@ fn row(machine: &Machine, fault: &Fault, during: During) {
     let what = format!("{} during {during:?}", fault.name);
     let home = Home::with_machines(std::slice::from_ref(machine), &["health_interval: 1", "connect_timeout: 3"]);
     let b = machine.name.as_str();
-    assert_eq!(home.output(b, "rm -f ~/runs ~/piece; cd /usr/share; export KEPT='a b'; f() { echo f-$1; }"), "");
+    assert_eq!(home.output(b, "rm -f ~/fault-runs ~/piece; cd /usr/share; export KEPT='a b'; f() { echo f-$1; }"), "");
     let (stop, struck) = (AtomicBool::new(false), AtomicBool::new(false));
     let (mut before, mut after) = std::thread::scope(|threads| {
         let beating = threads.spawn(|| beat(&home, "local", &stop, &struck));
@@ -119,7 +119,7 @@ fn one(home: &Home, machine: &Machine, fault: &Fault, during: During, what: &str
     let began = Instant::now();
     home.run(["backends", "connect", b]).code(0);
     say(&format!("{what}: up {:.1} s after it was mended", began.elapsed().as_secs_f32()));
-    let result = home.exec(b, "echo $PWD $KEPT; f 1; cat ~/runs 2>/dev/null");
+    let result = home.exec(b, "echo $PWD $KEPT; f 1; cat ~/fault-runs 2>/dev/null; rm -f ~/fault-runs ~/piece");
     let runs = if matches!(during, During::Idle) { "" } else { "run\n" };
     assert_eq!(result["output"], format!("/usr/share a b\nf-1\n{runs}"), "{what}: {result:#}");
     let codes: Vec<&str> = result["warnings"].as_array().into_iter().flatten().filter_map(|w| w["code"].as_str()).collect();
@@ -210,6 +210,34 @@ fn a_daemon_that_was_stopped_for_a_while_goes_on() {
     assert_eq!(running.done().code(0).out(), lines.concat());
     assert_eq!(home.output(&m.name, "echo $KEPT"), "1\n");
     assert_eq!(home.backend(&m.name)["health"]["state"], "up");
+}
+
+#[test]
+fn a_flood_on_a_narrow_line_leaves_other_commands_alone() {
+    let Some(machines) = lab::alone(1) else { return };
+    let (m, home) = (&machines[0], Home::with_machines(&machines, &[]));
+    let one = || {
+        let began = Instant::now();
+        home.run(["exec", "-b", &m.name, "-s", "other", "--", "echo ok"]).code(0);
+        began.elapsed()
+    };
+    one();
+    m.ctl(&["slow", "50/20"]);
+    let mut quiet: Vec<Duration> = (0..9).map(|_| one()).collect();
+    let flood = home.start(["exec", "-b", &m.name, "-s", "flood", "--json", "--max-output", "100", "--", "head -c 1000000000 /dev/zero"]);
+    let id = wait::until("output of the flood", wait::CAP, || {
+        let rows = home.run(["ps", "--json"]).code(0).json();
+        let row = rows.as_array()?.iter().find(|row| row["session"] == "flood" && row["output_bytes"].as_u64() > Some(2_000_000))?.clone();
+        row["id"].as_str().map(str::to_owned)
+    });
+    // The first ones may meet the flood where they were to start.
+    let mut flooded: Vec<Duration> = (0..15).map(|_| one()).skip(3).collect();
+    home.run(["kill", &id]).code(0);
+    drop(flood);
+    let (quiet, flooded) = (median(&mut quiet), median(&mut flooded));
+    say(&format!("a command on a narrow line: {quiet:?} when quiet, {flooded:?} beside a flood"));
+    // On one connection it would be a whole window's worth, 20 times as long.
+    assert!(flooded <= quiet * SLOWER, "{flooded:?} beside a flood, {quiet:?} when quiet");
 }
 
 #[expect(clippy::print_stderr, reason = "figures beside the test's name")]

@@ -3,6 +3,7 @@
 Usage: delay.py NETNS NAME HOST_ADDRESS MACHINE_ADDRESS MILLISECONDS[/MBIT] READY_FILE
 While it runs, packets between the two addresses take this way in place of the cable; when it ends they take the cable.
 """
+import collections
 import ctypes
 import fcntl
 import heapq
@@ -16,8 +17,10 @@ import time
 
 CLONE_NEWNET = 0x40000000
 TUNSETIFF = 0x400454CA
-# Seconds that the queue before a narrow line holds.
+# Seconds that the queue of one flow before a narrow line holds.
 QUEUE = 0.1
+# Seconds by which this program may look too late at the line.
+TICK = 0.002
 IFF_TUN, IFF_NO_PI = 0x0001, 0x1000
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -56,24 +59,56 @@ def main():
     carry(near, far, half, per_byte)
 
 
+class Line:
+    """One direction of a narrow line: one packet after the other, each flow in its turn, as a router with fair queues does it.
+
+    What would wait for too long in its flow's queue is dropped.
+    """
+
+    def __init__(self, per_byte):
+        self.per_byte = per_byte
+        self.free = 0.0
+        self.order = itertools.count()
+        self.turn = 0
+        self.last = {}
+        self.queued = collections.Counter()
+        self.heap = []
+
+    def take(self, packet):
+        # The ports of TCP and UDP over IPv4.
+        flow = packet[20:24]
+        if self.queued[flow] * self.per_byte > QUEUE:
+            return
+        self.queued[flow] += len(packet)
+        self.last[flow] = max(self.turn, self.last.get(flow, 0)) + len(packet)
+        heapq.heappush(self.heap, (self.last[flow], next(self.order), flow, packet))
+
+    def give(self, now):
+        """Gives what has passed, with the moment at which it had."""
+        while self.heap and self.free <= now:
+            self.turn, _, flow, packet = heapq.heappop(self.heap)
+            self.queued[flow] -= len(packet)
+            self.free = max(self.free, now - TICK) + len(packet) * self.per_byte
+            yield self.free, packet
+
+
 def carry(near, far, half, per_byte):
-    waiting, order = [], itertools.count()
-    free = {near: 0.0, far: 0.0}
+    lines = {near: Line(per_byte), far: Line(per_byte)}
+    order, waiting = itertools.count(), []
     while True:
-        pause = max(0.0, waiting[0][0] - time.monotonic()) if waiting else None
+        now = time.monotonic()
+        due = [line.free for line in lines.values() if line.heap] + [moment for moment, *_ in waiting[:1]]
+        pause = max(0.0, min(due) - now) if due else None
         for fd in select.select([near, far], [], [], pause)[0]:
             while True:
                 try:
-                    packet = os.read(fd, 65536)
+                    lines[fd].take(os.read(fd, 65536))
                 except BlockingIOError:
                     break
-                # One packet after the other; what would wait for too long is dropped, as by the router before a narrow line.
-                now = time.monotonic()
-                if per_byte and free[fd] - now > QUEUE:
-                    continue
-                free[fd] = max(now, free[fd]) + len(packet) * per_byte
-                heapq.heappush(waiting, (free[fd] + half, next(order), far if fd == near else near, packet))
         now = time.monotonic()
+        for fd, line in lines.items():
+            for passed, packet in line.give(now):
+                heapq.heappush(waiting, (passed + half, next(order), far if fd == near else near, packet))
         while waiting and waiting[0][0] <= now:
             _, _, fd, packet = heapq.heappop(waiting)
             try:

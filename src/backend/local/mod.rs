@@ -146,7 +146,7 @@ impl Local {
         let ready = Ready { pid: known.pid, boot_id: line.boot_id, kind: line.kind, version: line.version, start_time: Some(known.start) };
         let stderr: Box<dyn tokio::io::AsyncRead + Send + Unpin> =
             if early.is_empty() { Box::new(stderr) } else { Box::new(io::Cursor::new(early).chain(stderr)) };
-        Ok(Shell { ready, noise, stdin: Box::new(stdin), stdout: Box::new(stdout), stderr, exit })
+        Ok(Shell { ready, noise, stdin: Box::new(stdin), stdout: Box::new(stdout), stderr, exit, held_up: None })
     }
 }
 

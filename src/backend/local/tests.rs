@@ -19,7 +19,7 @@ pub(in crate::backend) fn nonce() -> String {
 }
 
 pub(in crate::backend) fn start() -> Start {
-    Start { nonce: nonce(), shell: ShellChoice::Auto, environment: Environment::Empty, timeout: CAP }
+    Start { nonce: nonce(), shell: ShellChoice::Auto, environment: Environment::Empty, timeout: CAP, on: None }
 }
 
 /// A command that runs.

@@ -142,6 +142,7 @@ impl Attendant {
             shell: ShellChoice::Auto,
             environment: Environment::Login,
             timeout: START,
+            on: None,
         };
         let by = Instant::now() + START;
         let line = shell::line(&start).map_err(OpenError::Failed)?;

@@ -30,6 +30,8 @@ const WINDOW: u32 = 2 << 20;
 const CHECK: Duration = Duration::from_millis(2500);
 /// Shortest time for a machine behind others, however long those took.
 const LEAST: Duration = Duration::from_secs(1);
+/// Bytes within about a third of a second from which on a connection counts as flooded: 3 to 4 Mbit/s.
+const FLOOD: u64 = 128 << 10;
 /// How long the farewell may take.
 const FAREWELL: Duration = Duration::from_millis(200);
 
@@ -195,6 +197,11 @@ impl Conn {
         }
         self.silent.store(true, Ordering::Relaxed);
         Err(self.silence())
+    }
+
+    /// Whether so much arrives that everything else on it waits.
+    pub(super) fn is_flooded(&self) -> bool {
+        self.link.heard.recent() >= FLOOD
     }
 
     fn silence(&self) -> BackendError {

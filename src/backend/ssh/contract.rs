@@ -334,6 +334,20 @@ async fn a_black_hole_is_noticed_and_close_ends_everything() {
 }
 
 #[tokio::test]
+async fn a_start_bound_to_a_connection_makes_none() {
+    let Some(rig) = Rig::start("") else { return };
+    let ssh = rig.backend();
+    timeout(CAP, ssh.check()).await.expect("in time").expect("connected");
+    let number = ssh.about().link.borrow().epoch;
+    let shell = timeout(CAP, ssh.start(Start { on: Some(number), ..start() })).await.expect("in time").expect("a shell");
+    drop(shell);
+    ssh.close().await;
+    let refused = timeout(CAP, ssh.start(Start { on: Some(number), ..start() })).await.expect("in time").err().expect("it is gone");
+    assert_eq!(refused.kind, ErrorKind::Lost);
+    assert!(!ssh.about().link.borrow().up && ssh.about().link.borrow().epoch == number);
+}
+
+#[tokio::test]
 async fn close_during_an_attempt_gives_it_up() {
     let dir = tempfile::tempdir().expect("a folder");
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("bind");

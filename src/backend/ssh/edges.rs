@@ -10,7 +10,7 @@ use super::target::Target;
 use crate::backend::{ErrorKind, Exit, Shell};
 use futures::FutureExt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -26,8 +26,12 @@ fn lanes(conn: &Arc<Conn>) -> Arc<Lanes> {
     Lanes::new(conn.clone(), conn.target().clone(), Arc::default())
 }
 
+/// A shell on this connection and no other, however much that carries.
 async fn shell_on(conn: &Arc<Conn>) -> Shell {
-    timeout(CAP, shell::start(&lanes(conn), &start(), "rig")).await.expect("in time").expect("a shell").0
+    let start = start();
+    let line = shell::line(&start).expect("short");
+    let channel = conn.exec(conn.slots.take().await, &line, Instant::now() + CAP).await.unwrap_or_else(|_| panic!("a channel"));
+    shell::ready(channel, &start.nonce, CAP, "rig").await.expect("a shell").0
 }
 
 async fn send(shell: &mut Shell, command: &str) {

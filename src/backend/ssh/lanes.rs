@@ -1,13 +1,13 @@
 //! The connections that commands run on: the first, and more when its room is used up.
 //!
 //! Invariant: a command is started on one of them, once. Further connections are made only for commands that would otherwise
-//! wait, only when logging in asks nobody anything, and go again after a minute without use.
+//! wait or stand behind a flood, only when logging in asks nobody anything, and go again after a minute without use.
 
 use super::channel::Channel;
 use super::conn::{self, Conn, OpenError};
 use super::slots::Slot;
 use super::target::Target;
-use crate::backend::{BackendError, ErrorKind};
+use crate::backend::{BackendError, ErrorKind, HeldUp};
 use futures::future::select_all;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -51,13 +51,14 @@ impl Lanes {
     }
 
     /// Runs a command on a channel of its own. Waits for room as long as the first connection lives: `limit` is for what
-    /// comes then, and when it ends is given with the channel. Cancel safe: a channel that comes up for nobody is closed.
-    pub(super) async fn exec(self: &Arc<Self>, command: &str, limit: Duration) -> Result<(Channel, Instant), BackendError> {
+    /// comes then, and when it ends is given with the channel and its connection. Cancel safe: a channel that comes up for
+    /// nobody is closed.
+    pub(super) async fn exec(self: &Arc<Self>, command: &str, limit: Duration) -> Result<(Channel, Instant, Arc<Conn>), BackendError> {
         loop {
             let (conn, slot) = self.room(limit).await?;
             let by = Instant::now() + limit;
             match conn.exec(slot, command, by).await {
-                Ok(channel) => return Ok((channel, by)),
+                Ok(channel) => return Ok((channel, by, conn)),
                 Err(OpenError::Failed(e)) => return Err(e),
                 // It was learned that there is less room: wait in line again.
                 Err(OpenError::Full(_)) => {}
@@ -65,12 +66,20 @@ impl Lanes {
         }
     }
 
-    /// Takes a free slot of any connection; waits for one, and makes another connection when that takes long.
+    /// Takes a free slot: of a connection that carries little where there is one, or can be made, since everything on a
+    /// connection waits behind a flood; else of any. Waits for one, and makes another connection when that takes long.
     async fn room(self: &Arc<Self>, limit: Duration) -> Result<(Arc<Conn>, Slot), BackendError> {
         let by = Instant::now() + limit;
         loop {
             let all = self.all();
-            if let Some(found) = all.iter().find_map(|conn| Some((conn.clone(), conn.slots.try_take()?))) {
+            let (flooded, calm): (Vec<_>, Vec<_>) = all.iter().cloned().partition(|conn| conn.is_flooded());
+            if let Some(found) = free(&calm) {
+                return Ok(found);
+            }
+            if !flooded.is_empty() && self.add(all.len(), by).await {
+                continue;
+            }
+            if let Some(found) = free(&flooded) {
                 return Ok(found);
             }
             self.short.notify_one();
@@ -118,12 +127,35 @@ impl Lanes {
         }
     }
 
+    /// Gives what tells whether a shell on this connection is held up.
+    pub(super) fn held_up(self: &Arc<Self>, conn: &Arc<Conn>) -> HeldUp {
+        let (lanes, conn) = (Arc::downgrade(self), Arc::downgrade(conn));
+        Box::new(move || {
+            let (Some(lanes), Some(conn)) = (lanes.upgrade(), conn.upgrade()) else { return false };
+            conn.is_flooded() && lanes.has_calm()
+        })
+    }
+
+    /// Whether a command that starts now finds a connection that carries little.
+    fn has_calm(&self) -> bool {
+        let all = self.all();
+        let calm = all.iter().any(|conn| !conn.is_flooded() && conn.slots.used() < conn.slots.limit());
+        calm || self.first.quiet
+            && all.len() <= MORE
+            && self.making.try_lock().is_ok_and(|failed| failed.is_none_or(|at| at.elapsed() >= UNUSED))
+    }
+
     /// Ends all connections but the first, which ends on its own.
     pub(super) fn close(&self) {
         for conn in std::mem::take(&mut *self.more()) {
             conn.shut();
         }
     }
+}
+
+/// Takes a slot of the first connection that has a free one.
+fn free(conns: &[Arc<Conn>]) -> Option<(Arc<Conn>, Slot)> {
+    conns.iter().find_map(|conn| Some((conn.clone(), conn.slots.try_take()?)))
 }
 
 /// Waits for a slot of any of the connections.

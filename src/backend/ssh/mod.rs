@@ -97,6 +97,12 @@ impl Backend for Ssh {
 
     fn start(&self, start: Start) -> BoxFuture<'_, Result<Shell, BackendError>> {
         async move {
+            if let Some(number) = start.on {
+                let on = self.connector.present(number)?;
+                let (shell, ended) = shell::start(&on.lanes, &start, &on.conn.target().shown()).await?;
+                on.attendant.watch(shell.ready.pid, ended);
+                return Ok(shell);
+            }
             let (mut on, fresh) = self.connector.conn().await?;
             let mut started = shell::start(&on.lanes, &start, &on.conn.target().shown()).await;
             // The connection was dead and nobody had noticed: a shell without a script has run nothing, so it can be started

@@ -206,6 +206,7 @@ pub(super) fn start() -> Start {
         shell: ShellChoice::Auto,
         environment: Environment::Login,
         timeout: Duration::from_secs(10),
+        on: None,
     }
 }
 

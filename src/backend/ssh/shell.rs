@@ -24,8 +24,10 @@ const LONGEST_LINE: usize = 96 << 10;
 /// Starts a shell. Cancel safe: one that comes up for nobody ends.
 pub(super) async fn start(lanes: &Arc<Lanes>, start: &Start, address: &str) -> Result<(Shell, Ended), BackendError> {
     let line = line(start)?;
-    let (channel, by) = lanes.exec(&line, start.timeout).await?;
-    ready(channel, &start.nonce, by.saturating_duration_since(Instant::now()), address).await
+    let (channel, by, conn) = lanes.exec(&line, start.timeout).await?;
+    let (mut shell, ended) = ready(channel, &start.nonce, by.saturating_duration_since(Instant::now()), address).await?;
+    shell.held_up = Some(lanes.held_up(&conn));
+    Ok((shell, ended))
 }
 
 /// The command line that starts it, whatever the login shell is.
@@ -65,6 +67,7 @@ pub(super) async fn ready(mut channel: Channel, nonce: &str, limit: Duration, ad
         stdout: Box::new(stdout),
         stderr: if came.early.is_empty() { Box::new(stderr) } else { Box::new(Cursor::new(came.early).chain(stderr)) },
         exit,
+        held_up: None,
     };
     Ok((shell, ended))
 }

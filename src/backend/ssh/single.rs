@@ -80,6 +80,14 @@ impl Connector {
         Ok((connecting.await?, true))
     }
 
+    /// Gives the connection with this number, if it is still there. Connects nothing.
+    pub(super) fn present(&self, number: u64) -> Result<Connected, BackendError> {
+        let state = self.lock();
+        let there = state.conn.as_ref().filter(|c| !c.conn.link.closed.is_cancelled() && self.link.borrow().epoch == number);
+        let gone = || BackendError::new(ErrorKind::Lost, format!("the connection to {} is not there any more", self.route.address()));
+        there.cloned().ok_or_else(gone)
+    }
+
     /// Begins an attempt in a task of its own.
     fn attempt(self: &Arc<Self>, state: &mut State) -> Connecting {
         state.attempts += 1;

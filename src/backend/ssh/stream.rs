@@ -16,6 +16,9 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 /// How many of the first bytes are kept, to say what answered when it was no ssh server.
 const OPENING: usize = 256;
 
+/// Milliseconds of a stretch of time in which arriving bytes are counted.
+const STRETCH: u64 = 250;
+
 /// When a stream last heard something, how much, and how it began.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
@@ -23,6 +26,10 @@ pub(super) struct Heard {
     at: AtomicU64,
     bytes: AtomicU64,
     opening: Mutex<Vec<u8>>,
+    /// The present stretch of time by number, what came in it, and what came in the one before.
+    stretch: AtomicU64,
+    in_stretch: AtomicU64,
+    in_last: AtomicU64,
 }
 
 fn origin() -> Instant {
@@ -37,11 +44,36 @@ impl Heard {
         }
         let now = u64::try_from(origin().elapsed().as_millis()).unwrap_or(u64::MAX - 1);
         self.at.store(now + 1, Ordering::Relaxed);
+        self.count(now / STRETCH, new.len() as u64);
         let before = self.bytes.fetch_add(new.len() as u64, Ordering::Relaxed);
         if before < OPENING as u64 {
             let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
             let room = OPENING - opening.len();
             opening.extend_from_slice(&new[..new.len().min(room)]);
+        }
+    }
+
+    /// Counts what came. Called by the one reader only.
+    fn count(&self, stretch: u64, bytes: u64) {
+        let at = self.stretch.load(Ordering::Relaxed);
+        if stretch == at {
+            self.in_stretch.fetch_add(bytes, Ordering::Relaxed);
+            return;
+        }
+        let last = if stretch == at + 1 { self.in_stretch.load(Ordering::Relaxed) } else { 0 };
+        self.in_last.store(last, Ordering::Relaxed);
+        self.in_stretch.store(bytes, Ordering::Relaxed);
+        self.stretch.store(stretch, Ordering::Relaxed);
+    }
+
+    /// Bytes of the last quarter to half of a second.
+    pub(super) fn recent(&self) -> u64 {
+        let now = u64::try_from(origin().elapsed().as_millis()).unwrap_or(u64::MAX) / STRETCH;
+        let (at, bytes) = (self.stretch.load(Ordering::Relaxed), self.in_stretch.load(Ordering::Relaxed));
+        match now.saturating_sub(at) {
+            0 => bytes + self.in_last.load(Ordering::Relaxed),
+            1 => bytes,
+            _ => 0,
         }
     }
 
@@ -149,6 +181,7 @@ mod tests {
         read.read_exact(&mut [0; 11]).await.expect("there");
         assert!(heard.last().is_some_and(|at| at <= Instant::now()));
         assert_eq!(heard.opening(), b"SSH-2.0-x\r\n");
+        assert!(heard.recent() <= 11);
         let reading = tokio::spawn(async move { read.read(&mut [0; 16]).await });
         let writing = tokio::spawn(async move {
             loop {

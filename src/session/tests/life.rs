@@ -299,6 +299,23 @@ async fn a_lost_link_loses_the_command_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn what_is_done_between_commands_connects_nothing() {
+    let mut rig = Rig::new();
+    rig.settings.env.insert("XDG_STATE_HOME".into(), rig.home().to_str().unwrap().into());
+    let fake = Fake::new("box");
+    rig.backend = fake.clone();
+    let s = rig.session("main");
+    rig.run(&s, "export A=1").await;
+    // At once: the next shell and the copy of the snapshot are still to come.
+    fake.close().await;
+    let attempts = fake.attempts();
+    until("rest", || s.is_kept()).await;
+    assert!(!fake.about().link.borrow().up);
+    assert_eq!(fake.attempts(), attempts);
+    assert_eq!(rig.run(&s, "echo $A").await.output, "1\n");
+}
+
+#[tokio::test]
 async fn a_backend_that_is_away_runs_nothing() {
     let rig = Rig::new();
     let fake = Fake::new("box");
