@@ -11,6 +11,7 @@ pub mod fake;
 pub mod guard;
 pub mod local;
 pub mod open;
+pub mod person;
 pub mod ready;
 pub mod ssh;
 
@@ -18,7 +19,7 @@ pub use error::{BackendError, ErrorKind};
 pub use guard::Guard;
 pub use local::ClientEnv;
 
-use crate::model::{BackendKind, Capabilities};
+use crate::model::{BackendKind, Capabilities, HostKeyChange, HostKeys};
 use futures::future::BoxFuture;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -57,8 +58,24 @@ pub trait Backend: Send + Sync {
         Box::pin(std::future::pending())
     }
 
+    /// Gives its book of host keys, where a backend has such a thing.
+    fn host_keys(&self) -> Option<&dyn HostKeyBook> {
+        None
+    }
+
     /// Closes the connection. Idempotent.
     fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// The host keys of a backend as its files have them.
+pub trait HostKeyBook: Send + Sync {
+    /// Tells what is known, and how the key stands that the host shows: now when `look` is set (a connection that ends before the
+    /// login), else when it was seen last. Cancel safe.
+    fn show(&self, look: bool) -> BoxFuture<'_, Result<HostKeys, BackendError>>;
+
+    /// Changes what is known, on the operator's word; `fingerprint` names the key that they were shown. Once begun, a change of a
+    /// file is finished, also when the future is dropped.
+    fn change<'a>(&'a self, change: HostKeyChange, fingerprint: &'a str) -> BoxFuture<'a, Result<HostKeys, BackendError>>;
 }
 
 /// What is known of a backend without asking it.

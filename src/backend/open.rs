@@ -1,14 +1,20 @@
 //! The only file that names every kind of backend: makes one from its settings.
 
 use super::local::{ClientEnv, Local};
+use super::person::Person;
 use super::ssh::Ssh;
 use super::{Backend, BackendError, ErrorKind, Guard};
 use crate::config::{BackendSettings, KindSettings};
 use std::sync::Arc;
 
 /// Makes the backend that the settings describe. Does not connect. `client_env` is looked at each time it is needed: locally for
-/// the login environment, for ssh to find the agent. `guard` ends local commands when this process is killed.
-pub fn open(settings: &BackendSettings, client_env: &ClientEnv, guard: &Guard) -> Result<Arc<dyn Backend>, BackendError> {
+/// the login environment, for ssh to find the agent. `guard` ends local commands when this process is killed; `person` answers what a login asks.
+pub fn open(
+    settings: &BackendSettings,
+    client_env: &ClientEnv,
+    guard: &Guard,
+    person: &Arc<Person>,
+) -> Result<Arc<dyn Backend>, BackendError> {
     match &settings.kind {
         KindSettings::Local => {
             let local = Local::new(client_env.clone());
@@ -17,7 +23,7 @@ pub fn open(settings: &BackendSettings, client_env: &ClientEnv, guard: &Guard) -
                 None => local,
             }))
         }
-        KindSettings::Ssh(ssh) => Ok(Arc::new(Ssh::new(settings, ssh, client_env.clone()))),
+        KindSettings::Ssh(ssh) => Ok(Arc::new(Ssh::new(settings, ssh, client_env.clone(), person.clone()))),
         KindSettings::Later(kind) => Err(BackendError::new(
             ErrorKind::Unsupported,
             format!("backend {} is of kind {}, which is not in this version", settings.name, kind.as_str()),

@@ -8,6 +8,7 @@ use super::clock::Clock;
 use super::connection::{Connection, Pace};
 use super::shared::Shared;
 use crate::backend::absent::Absent;
+use crate::backend::person::Person;
 use crate::backend::{Backend, ErrorKind};
 use crate::config::{BackendSettings, KindSettings};
 use crate::model::{BackendInfo, Health, HealthState};
@@ -47,7 +48,8 @@ impl Place {
     /// Makes the place of one backend. Does not connect.
     pub(crate) fn new(settings: BackendSettings, shared: &Shared, lifetime: Duration) -> Arc<Self> {
         let kind = settings.kind.kind();
-        let backend: Arc<dyn Backend> = match crate::backend::open::open(&settings, &shared.client_env, &shared.guard) {
+        let person = Arc::new(Person::default());
+        let backend: Arc<dyn Backend> = match crate::backend::open::open(&settings, &shared.client_env, &shared.guard, &person) {
             Ok(backend) => backend,
             Err(why) => Arc::new(Absent::new(&settings.name, kind, why)),
         };

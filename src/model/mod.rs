@@ -9,6 +9,7 @@ mod exec;
 pub mod health;
 mod outcome;
 mod process;
+mod prompt;
 pub mod redact;
 mod session;
 
@@ -17,6 +18,7 @@ pub use event::{DaemonInfo, Event, Level, Notice, Overview};
 pub use exec::{Chunk, Exec, Kept, LogRead, LogStart, Run, Stream};
 pub use outcome::{EndedBy, ExecResult, Hint, Outcome, Warning, WarningCode, signal_number};
 pub use process::{ProcessId, ProcessInfo, ProcessState, Who, WhoKind};
+pub use prompt::{Answer, Field, HostKeyChange, HostKeys, KnownKey, Prompt, Question, Secret, ShownKey, Standing};
 pub use session::{SessionDetail, SessionInfo};
 
 /// Milliseconds since the Unix epoch, as all times are sent.

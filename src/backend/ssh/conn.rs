@@ -5,6 +5,7 @@
 
 use super::channel::Channel;
 use super::handler::Events;
+use super::known_hosts::Known;
 use super::link::LinkState;
 use super::sink::Sink;
 use super::slots::{Slot, Slots};
@@ -91,9 +92,9 @@ async fn one(target: &Target, before: Option<Hop>, limit: Duration) -> Result<Co
     let link = LinkState::new();
     // The session is a task of its own that goes on when its maker is dropped; cutting the stream ends it.
     let cut = link.cut.clone().drop_guard();
-    let started = Instant::now();
-    let mut handle = shake(target, &link, before, limit).await.map_err(|e| target.on_the_way(e))?;
-    let took = started.elapsed();
+    let (started, asked) = (Instant::now(), target.desk.person.spent());
+    let mut handle = shake(target, &link, before, limit, false).await.map_err(|e| target.on_the_way(e))?;
+    let took = started.elapsed().saturating_sub(target.desk.person.spent().saturating_sub(asked));
     let quiet = auth::login(&mut handle, target, &link).await.map_err(|e| target.on_the_way(e))?;
     // From here on `Conn` cuts it.
     cut.disarm();
@@ -110,25 +111,46 @@ async fn one(target: &Target, before: Option<Hop>, limit: Duration) -> Result<Co
     })
 }
 
-/// Connects up to the end of the key exchange, within the limit.
-async fn shake(target: &Target, link: &Arc<LinkState>, before: Option<Hop>, limit: Duration) -> Result<Handle<Events>, BackendError> {
+/// Connects as far as the host key, which the desk then knows, and goes no further; machines on the way are logged in at. Cancel
+/// safe: nothing is left behind.
+pub(super) async fn look(target: &Target) -> Result<(), BackendError> {
+    let link = LinkState::new();
+    let _cut = link.cut.clone().drop_guard();
+    let before = match &target.via {
+        Via::Jump(hop) => Some(Hop(connect(hop).await?)),
+        _ => None,
+    };
+    let sights = target.desk.sights();
+    let shaken = shake(target, &link, before, target.connect_timeout, true).await.map(|_| ());
+    // That it was not accepted is what ends the handshake.
+    if target.desk.sights() > sights { Ok(()) } else { shaken }
+}
+
+/// Connects up to the end of the key exchange, within the limit; what a person takes to look at the host key does not count.
+async fn shake(
+    target: &Target,
+    link: &Arc<LinkState>,
+    before: Option<Hop>,
+    limit: Duration,
+    only_looks: bool,
+) -> Result<Handle<Events>, BackendError> {
     let work = async {
         let known = host_key::load(target).await?;
         let config = Arc::new(Config {
             keepalive_interval: target.alive.map(|(interval, _)| interval),
             keepalive_max: target.alive.map_or(0, |(_, count)| count),
-            ..config(&known.order(&Preferred::DEFAULT.key))
+            ..config(&known)
         });
         let (stream, carrier) = way::open(target, before).await?;
         link.carry(carrier);
         let stream = KillableStream::new(stream, link.cut.clone(), link.heard.clone());
-        let events = Events::new(target.clone(), known, link.clone());
+        let events = Events::new(target.clone(), known, link.clone(), only_looks);
         match connect_stream(config, stream, events).await {
             Ok(handle) => Ok(handle),
             Err(ended) => Err(words::handshake(target, link, ended).await),
         }
     };
-    timeout(limit, work).await.unwrap_or_else(|_| Err(too_late(target, link, limit)))
+    target.desk.person.within(limit, work).await.unwrap_or_else(|| Err(too_late(target, link, limit)))
 }
 
 fn too_late(target: &Target, link: &LinkState, limit: Duration) -> BackendError {
@@ -144,7 +166,7 @@ fn too_late(target: &Target, link: &LinkState, limit: Duration) -> BackendError 
 }
 
 /// The settings of every connection.
-pub(super) fn config(keys: &[russh::keys::Algorithm]) -> Config {
+pub(super) fn config(known: &Known) -> Config {
     const NEVER: Duration = Duration::from_secs(366 * 24 * 3600);
     Config {
         client_id: SshId::Standard(Cow::Borrowed(concat!("SSH-2.0-quarterdeck_", env!("CARGO_PKG_VERSION")))),
@@ -152,7 +174,8 @@ pub(super) fn config(keys: &[russh::keys::Algorithm]) -> Config {
         limits: Limits { rekey_write_limit: usize::MAX / 2, rekey_read_limit: usize::MAX / 2, rekey_time_limit: NEVER },
         window_size: WINDOW,
         preferred: Preferred {
-            key: Cow::Owned(keys.to_vec()),
+            key: Cow::Owned(known.order(&Preferred::DEFAULT.key)),
+            host_key_certificates: Cow::Owned(known.certificates(&Preferred::DEFAULT.key)),
             cipher: Cow::Borrowed(&[
                 cipher::AES_128_GCM,
                 cipher::AES_256_GCM,

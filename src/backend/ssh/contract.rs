@@ -7,6 +7,7 @@ use crate::backend::{Ask, Backend, BackendError, ErrorKind, Exit, Family, Shell,
 use crate::config::{BackendSettings, HostKeyPolicy, OnLost, SshConfig, SshSettings};
 use futures::FutureExt;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -140,7 +141,7 @@ async fn a_new_host_key_is_written_down_once_and_a_changed_one_refused() {
     let e = refusal(&ssh).await;
     assert_eq!(e.kind, ErrorKind::HostKey);
     assert!(e.message.contains(&format!("{}:2", file.display())) && e.message.matches("SHA256:").count() == 2, "{e}");
-    assert!(e.fix.as_deref().is_some_and(|f| f.contains(&format!("-R '[127.0.0.1]:{}'", rig.port))), "{e:?}");
+    assert!(e.fix.as_deref().is_some_and(|f| f.contains("qd hostkey replace rig")), "{e:?}");
 
     // Revoked, even where it is known.
     std::fs::write(&file, format!("{text}@revoked * ssh-ed25519 {key}\n")).expect("write");
@@ -177,10 +178,14 @@ async fn keys_that_do_not_work_are_named() {
     let e = refusal(&SshSettings { keys: vec![rig.path("garbage")], ..rig.ssh() }).await;
     assert_eq!(e.kind, ErrorKind::Config);
 
+    // A passphrase is wanted only for a key that the server would take.
     keygen(&rig.path("locked"), "ed25519", "a passphrase");
-    let e = refusal(&SshSettings { keys: vec![rig.path("locked")], ..rig.ssh() }).await;
+    let locked = SshSettings { keys: vec![rig.path("locked")], ..rig.ssh() };
+    assert!(refusal(&locked).await.message.contains("refused the login"));
+    std::fs::copy(rig.path("locked.pub"), rig.path("authorized_keys")).expect("copy");
+    let e = refusal(&locked).await;
     assert_eq!(e.kind, ErrorKind::Authentication);
-    assert!(e.message.contains("needs its passphrase"), "{e}");
+    assert!(e.message.contains("needs its passphrase") && e.fix.as_deref().is_some_and(|f| f.contains("qd backends connect rig")), "{e:?}");
 
     // A second key works when the first does not, of every type.
     for kind in ["rsa", "ecdsa"] {
@@ -226,7 +231,7 @@ async fn the_agent_is_asked_at_the_socket_of_the_client() {
     assert!(added.is_ok_and(|s| s.success()), "ssh-add");
     let ssh = SshSettings { keys: vec![], agent: Some(true), ..rig.ssh() };
     let env: ClientEnv = Default::default();
-    let one = Ssh::new(&settings(&ssh), &ssh, env.clone());
+    let one = Ssh::new(&settings(&ssh), &ssh, env.clone(), Arc::default());
     env.write().expect("whole").push(("SSH_AUTH_SOCK".into(), rig.path("nothing").display().to_string()));
     let e = one.check().await.expect_err("no agent there");
     assert_eq!(e.kind, ErrorKind::Authentication);
@@ -236,7 +241,7 @@ async fn the_agent_is_asked_at_the_socket_of_the_client() {
     // A key that needs its passphrase is left to the agent.
     keygen(&rig.path("locked"), "ed25519", "a passphrase");
     let ssh = SshSettings { keys: vec![rig.path("locked")], agent: Some(true), ..rig.ssh() };
-    Ssh::new(&settings(&ssh), &ssh, env).check().await.expect("the agent has another key");
+    Ssh::new(&settings(&ssh), &ssh, env, Arc::default()).check().await.expect("the agent has another key");
     agent.kill().expect("end the agent");
     agent.wait().expect("reap");
 }
@@ -476,7 +481,7 @@ async fn what_runs_in_the_foreground_is_ended_some_time_after_the_link_broke() {
     let Some(rig) = Rig::start("") else { return };
     for on_lost in [OnLost::End, OnLost::Keep] {
         let settings = BackendSettings { on_lost, ..settings(&rig.ssh()) };
-        let ssh = Ssh::with_linger(&settings, &rig.ssh(), Default::default(), 1);
+        let ssh = Ssh::with_linger(&settings, &rig.ssh(), Default::default(), Arc::default(), 1);
         let mut shell = ssh.start(start()).await.expect("a shell");
         shell.stdin.write_all(&script("echo up; exec sleep 600")).await.expect("send");
         shell.stdout.read_exact(&mut [0; 3]).await.expect("it runs");

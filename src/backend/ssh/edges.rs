@@ -3,6 +3,7 @@
 //! They go through the wrapper on purpose. On raw channels every one of them fails.
 
 use super::conn::{self, Conn};
+use super::known_hosts::Known;
 use super::lanes::Lanes;
 use super::rig::{Proxy, Rig, kill, pid_gone, run, script, start};
 use super::shell;
@@ -266,7 +267,7 @@ async fn edge_8_a_connect_that_is_given_up_leaves_nothing() {
 /// When the client renews the keys while several channels are busy, russh ends the session with `Pending`.
 #[tokio::test]
 async fn edge_9_keys_are_renewed_by_the_server_only() {
-    let config = conn::config(&[]);
+    let config = conn::config(&Known::default());
     assert!(config.limits.rekey_read_limit > 1 << 50 && config.limits.rekey_write_limit > 1 << 50);
     assert!(config.limits.rekey_time_limit > Duration::from_secs(300 * 24 * 3600));
 

@@ -4,7 +4,7 @@
 //! 2 ms a packet at most, so one channel that nobody reads cannot stop the session. When the session ends, for whatever reason, the link is
 //! told as lost.
 
-use super::known_hosts::Known;
+use super::known_hosts::{Known, Shown};
 use super::link::LinkState;
 use super::target::Target;
 use super::{host_key, words};
@@ -34,12 +34,14 @@ pub(super) struct Events {
     target: Target,
     known: Known,
     link: Arc<LinkState>,
+    /// Whether the host key is all that is wanted.
+    only_looks: bool,
 }
 
 impl Events {
-    /// Makes the receiver of one connection.
-    pub(super) fn new(target: Target, known: Known, link: Arc<LinkState>) -> Self {
-        Self { target, known, link }
+    /// Makes the receiver of one connection; one that `only_looks` ends when the host key was seen.
+    pub(super) fn new(target: Target, known: Known, link: Arc<LinkState>, only_looks: bool) -> Self {
+        Self { target, known, link, only_looks }
     }
 }
 
@@ -64,7 +66,12 @@ impl Handler for Events {
     type Error = Ended;
 
     async fn check_server_key(&mut self, shown: &PublicKeyOrCertificate) -> Result<bool, Ended> {
-        host_key::check(&self.target, &self.known, &shown.public_key()).await.map_err(Ended::Refused)?;
+        let shown = Shown::new(shown);
+        self.target.desk.saw(&self.known.names().name, shown.clone());
+        if self.only_looks {
+            return Ok(false);
+        }
+        host_key::check(&self.target, &self.known, &shown).await.map_err(Ended::Refused)?;
         Ok(true)
     }
 

@@ -10,6 +10,7 @@ mod channel;
 mod child;
 mod config;
 mod conn;
+mod desk;
 mod dial;
 mod handler;
 mod host_key;
@@ -33,16 +34,26 @@ mod contract;
 #[cfg(test)]
 mod edges;
 #[cfg(test)]
+mod fake_server;
+#[cfg(test)]
+mod host_keys;
+#[cfg(test)]
+mod logins;
+#[cfg(test)]
 mod reaching;
 #[cfg(test)]
 mod rig;
+#[cfg(test)]
+mod scripted;
 
 use super::control::LINGER;
 use super::local::ClientEnv;
-use super::{About, Ask, Backend, BackendError, ErrorKind, Family, Members, Reached, Shell, Start};
+use super::person::Person;
+use super::{About, Ask, Backend, BackendError, ErrorKind, Family, HostKeyBook, Members, Reached, Shell, Start};
 use crate::config::{BackendSettings, OnLost, SshSettings};
-use crate::model::{BackendKind, Capabilities};
+use crate::model::{BackendKind, Capabilities, HostKeyChange, HostKeys};
 use attendant::Habits;
+use desk::Desk;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use route::Route;
@@ -53,21 +64,22 @@ use std::time::Instant;
 /// A machine reached over ssh.
 pub struct Ssh {
     about: About,
+    route: Route,
     connector: Arc<Connector>,
 }
 
 impl Ssh {
     /// Makes the backend that the settings describe. Does not connect. `client_env` tells where the ssh agent's
-    /// socket is.
-    pub fn new(settings: &BackendSettings, ssh: &SshSettings, client_env: ClientEnv) -> Self {
-        Self::with_linger(settings, ssh, client_env, LINGER)
+    /// socket is; `person` answers what the login asks.
+    pub fn new(settings: &BackendSettings, ssh: &SshSettings, client_env: ClientEnv, person: Arc<Person>) -> Self {
+        Self::with_linger(settings, ssh, client_env, person, LINGER)
     }
 
     /// The same with another time until what runs there in the foreground is ended after the link broke, in seconds.
-    fn with_linger(settings: &BackendSettings, ssh: &SshSettings, client_env: ClientEnv, linger: u32) -> Self {
-        let route = Route::new(settings, ssh, client_env);
+    fn with_linger(settings: &BackendSettings, ssh: &SshSettings, client_env: ClientEnv, person: Arc<Person>, linger: u32) -> Self {
+        let route = Route::new(settings, ssh, client_env).with_desk(Desk::new(person));
         let address = route.address();
-        let connector = Connector::new(route, Habits::new(settings.on_lost == OnLost::Keep, linger));
+        let connector = Connector::new(route.clone(), Habits::new(settings.on_lost == OnLost::Keep, linger));
         let about = About {
             name: settings.name.clone(),
             kind: BackendKind::Ssh,
@@ -75,7 +87,7 @@ impl Ssh {
             capabilities: Capabilities { pty: false, separate_streams: true, verified_kill: true, same_files: false },
             link: connector.watch(),
         };
-        Self { about, connector }
+        Self { about, route, connector }
     }
 }
 
@@ -130,7 +142,36 @@ impl Backend for Ssh {
         self.connector.short.notified().boxed()
     }
 
+    fn host_keys(&self) -> Option<&dyn HostKeyBook> {
+        Some(self)
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
-        async move { self.connector.close() }.boxed()
+        async move {
+            self.connector.close();
+            self.route.desk().end_trust();
+        }
+        .boxed()
+    }
+}
+
+impl HostKeyBook for Ssh {
+    fn show(&self, look: bool) -> BoxFuture<'_, Result<HostKeys, BackendError>> {
+        async move {
+            let target = self.route.target().await?;
+            if look {
+                conn::look(&target).await?;
+            }
+            host_key::show(&target).await
+        }
+        .boxed()
+    }
+
+    fn change<'a>(&'a self, change: HostKeyChange, fingerprint: &'a str) -> BoxFuture<'a, Result<HostKeys, BackendError>> {
+        async move {
+            let target = self.route.target().await?;
+            host_key::change(&target, change, fingerprint).await
+        }
+        .boxed()
     }
 }

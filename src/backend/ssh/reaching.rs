@@ -40,7 +40,7 @@ impl Config {
 
     fn backend(&self, host: &str) -> Ssh {
         let ssh = self.ssh(host);
-        Ssh::new(&settings(&ssh), &ssh, ClientEnv::default())
+        Ssh::new(&settings(&ssh), &ssh, ClientEnv::default(), Default::default())
     }
 
     async fn refusal(&self, host: &str) -> BackendError {
@@ -123,7 +123,7 @@ async fn settings_win_over_the_ssh_config() {
         "Host 127.0.0.1\n User nobody-at-all\n Port 1\n IdentityFile /no\n UserKnownHostsFile /no/such\n StrictHostKeyChecking yes\n",
     );
     let ssh = SshSettings { user: Some(super::target::here().name), ssh_config: SshConfig::File(config.path("config")), ..rig.ssh() };
-    let ssh = Ssh::new(&settings(&ssh), &ssh, ClientEnv::default());
+    let ssh = Ssh::new(&settings(&ssh), &ssh, ClientEnv::default(), Default::default());
     timeout(CAP, ssh.check()).await.expect("in time").expect("connected");
 }
 
@@ -157,7 +157,7 @@ async fn a_broken_way_names_the_hop() {
     std::fs::remove_file(hop.path("known_hosts")).ok();
     config.write(&with(hop.port, ""));
     let strict = SshSettings { host_key: Some(HostKeyPolicy::Strict), ..config.ssh("gpu") };
-    let e = Ssh::new(&settings(&strict), &strict, ClientEnv::default()).check().await.expect_err("not known");
+    let e = Ssh::new(&settings(&strict), &strict, ClientEnv::default(), Default::default()).check().await.expect_err("not known");
     assert!(e.kind == ErrorKind::HostKey && e.message.starts_with("the jump host bastion "), "{e}");
 
     // The last machine does not listen, and the one before it says so.

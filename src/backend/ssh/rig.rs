@@ -39,6 +39,11 @@ pub(super) fn keygen(path: &Path, kind: &str, passphrase: &str) {
 impl Rig {
     /// Starts one with more lines of config. None, with a printed reason, where there is no sshd.
     pub(super) fn start(more: &str) -> Option<Self> {
+        Self::prepared(|_| more.to_owned())
+    }
+
+    /// The same with files that the lines need: they are made in the folder, where the keys are already.
+    pub(super) fn prepared(prepare: impl FnOnce(&Path) -> String) -> Option<Self> {
         let Some(program) = ["/usr/sbin/sshd", "/usr/bin/sshd", "/usr/local/sbin/sshd"].into_iter().find(|p| Path::new(p).exists()) else {
             eprintln!("skipped: there is no sshd on this machine");
             return None;
@@ -52,7 +57,8 @@ impl Rig {
         keygen(&at.join("host_ed25519"), "ed25519", "");
         keygen(&at.join("id"), "ed25519", "");
         std::fs::copy(at.join("id.pub"), at.join("authorized_keys")).expect("copy");
-        Self::listen(program, Arc::new(dir), more)
+        let more = prepare(at);
+        Self::listen(program, Arc::new(dir), &more)
     }
 
     /// Starts another one on the same folder with one more host key.
@@ -196,7 +202,7 @@ pub(super) fn settings(ssh: &SshSettings) -> BackendSettings {
 
 /// A backend.
 pub(super) fn backend(ssh: &SshSettings) -> Ssh {
-    Ssh::new(&settings(ssh), ssh, ClientEnv::default())
+    Ssh::new(&settings(ssh), ssh, ClientEnv::default(), Arc::default())
 }
 
 /// Asks for a shell.

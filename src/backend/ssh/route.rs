@@ -5,6 +5,7 @@
 //! host key must be known is demanded of all of them.
 
 use super::config::{self, Facts, Found, Here, Proxy, Question};
+use super::desk::Desk;
 use super::target::{self, Target, Via};
 use crate::backend::local::ClientEnv;
 use crate::backend::{BackendError, ErrorKind};
@@ -12,7 +13,7 @@ use crate::config::{BackendSettings, HostKeyPolicy, HostParts, SshSettings};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::path::PathBuf;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 /// Machines in between at most: a config that leads in a circle ends here.
 const MOST_HOPS: usize = 8;
@@ -23,6 +24,8 @@ pub(super) struct Route {
     settings: BackendSettings,
     ssh: SshSettings,
     client_env: ClientEnv,
+    /// Who is asked, at every machine on the way.
+    desk: Arc<Desk>,
     here: Here,
     /// The OpenSSH client that knows what the ssh_config means.
     client: PathBuf,
@@ -32,7 +35,17 @@ impl Route {
     /// Takes the settings. `client_env` has the variables that ssh_config may name.
     pub(super) fn new(settings: &BackendSettings, ssh: &SshSettings, client_env: ClientEnv) -> Self {
         let (settings, ssh) = (settings.clone(), ssh.clone());
-        Self { settings, ssh, client_env, here: target::here(), client: PathBuf::from("ssh") }
+        Self { settings, ssh, client_env, desk: Arc::default(), here: target::here(), client: PathBuf::from("ssh") }
+    }
+
+    /// The same with who is asked.
+    pub(super) fn with_desk(self, desk: Arc<Desk>) -> Self {
+        Self { desk, ..self }
+    }
+
+    /// Who is asked, and what was kept.
+    pub(super) fn desk(&self) -> &Desk {
+        &self.desk
     }
 
     /// The same with another OpenSSH client.
@@ -94,7 +107,7 @@ impl Route {
     async fn refined(&self, ssh: &SshSettings, found: &Found, here: &Here, hop: bool) -> Result<(Target, Facts), BackendError> {
         let (me, ssh, found, here) = (self.clone(), ssh.clone(), found.clone(), here.clone());
         let work = move || {
-            let mut target = Target::new(&me.settings, &with_account(&ssh, &found, &here), me.client_env.clone());
+            let mut target = Target::new(&me.settings, &with_account(&ssh, &found, &here), me.client_env.clone()).with_desk(me.desk.clone());
             target.hop = hop;
             let facts = target.refine(&ssh, &found, &here, &me.settings)?;
             Ok((target, facts))

@@ -3,12 +3,13 @@
 //! Invariant: nothing here touches the network or the disk; every path is absolute unless the person wrote it otherwise.
 
 use super::config::{Facts, Found, Here, METHODS};
+use super::desk::Desk;
 use crate::backend::local::ClientEnv;
 use crate::backend::{BackendError, ErrorKind};
 use crate::config::{BackendSettings, CONNECT_TIMEOUT, HostKeyPolicy, SshSettings};
 use russh::MethodKind;
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// A resolved target.
@@ -58,6 +59,8 @@ pub(super) struct Target {
     pub(super) set_env: Vec<(String, String)>,
     /// The variables of the newest operator client, which tell where the agent's socket is.
     pub(super) client_env: ClientEnv,
+    /// Who is asked, and what was kept.
+    pub(super) desk: Arc<Desk>,
 }
 
 /// What is between here and a machine.
@@ -125,6 +128,7 @@ impl Target {
             host_key: ssh.host_key.unwrap_or_default(),
             connect_timeout: settings.connect_timeout,
             client_env,
+            desk: Arc::default(),
         }
     }
 
@@ -216,7 +220,8 @@ impl Target {
         let message = format!("the jump host {} of backend {}: {}", self.alias, self.name, e.message);
         // What an error advises is about the backend's own keys; a jump host has none.
         let fix = match e.kind {
-            ErrorKind::Authentication => {
+            // Unless a person is all that it lacks.
+            ErrorKind::Authentication if !e.fix.as_deref().is_some_and(|fix| fix.contains("qd backends connect")) => {
                 Some(format!("give {0} its User and IdentityFile in the ssh_config, until `ssh {0}` logs in", self.alias))
             }
             ErrorKind::Config => Some(format!("check {0} in the ssh_config, until `ssh {0}` logs in", self.alias)),
@@ -224,6 +229,11 @@ impl Target {
             _ => e.fix,
         };
         BackendError { message, fix, ..e }
+    }
+
+    /// The same with who is asked.
+    pub(super) fn with_desk(self, desk: Arc<Desk>) -> Self {
+        Self { desk, ..self }
     }
 
     /// A variable of the newest operator client, else of this process.
@@ -240,11 +250,6 @@ impl Target {
             Agent::Variable(name) => self.variable(name).map(PathBuf::from),
             Agent::Socket(path) => Some(path.clone()),
         }
-    }
-
-    /// Host and port by which known_hosts files know it; an alias is known without a port.
-    pub(super) fn known_as(&self) -> (&str, u16) {
-        self.host_key_alias.as_deref().map_or((self.host.as_str(), self.port), |alias| (alias, 22))
     }
 
     /// The address for a person: `ada@gpu.lab:22`.

@@ -3,10 +3,70 @@
 //! Invariant: a host that is known by any key is never new. Its key being another one, of whatever type, means that it has
 //! changed; a revoked key is refused wherever else it stands.
 
+mod certificate;
+pub(super) mod edit;
+mod patterns;
+
+use crate::model::{KnownKey, ShownKey};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use russh::keys::{Algorithm, HashAlg, PublicKey};
+use patterns::matches;
+use russh::keys::{Algorithm, Certificate, HashAlg, PublicKey, PublicKeyOrCertificate};
 use std::path::{Path, PathBuf};
+
+/// The names by which a host is looked up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Names {
+    /// The host as known_hosts names it, with its port when that is not 22; an alias stands alone.
+    pub(super) name: String,
+    /// The host's name as a certificate must have it.
+    principal: String,
+    /// The name without the port, which vouches for the same key on another port.
+    bare: Option<String>,
+}
+
+impl Names {
+    /// Names a host; an alias takes the place of everything.
+    pub(super) fn new(host: &str, port: u16, alias: Option<&str>) -> Self {
+        let principal = alias.unwrap_or(host).to_lowercase();
+        if alias.is_some() || port == 22 {
+            return Self { name: principal.clone(), principal, bare: None };
+        }
+        Self { name: format!("[{principal}]:{port}"), bare: Some(principal.clone()), principal }
+    }
+}
+
+/// A host key as a server shows it.
+#[derive(Clone, Debug)]
+pub(super) struct Shown {
+    /// The key itself.
+    pub(super) key: PublicKey,
+    /// The certificate that it came in.
+    certificate: Option<Box<Certificate>>,
+}
+
+impl Shown {
+    /// Takes what russh hands over.
+    pub(super) fn new(shown: &PublicKeyOrCertificate) -> Self {
+        Self { key: shown.public_key(), certificate: shown.certificate().cloned().map(Box::new) }
+    }
+
+    /// The key's bytes.
+    pub(super) fn blob(&self) -> Vec<u8> {
+        self.key.to_bytes().unwrap_or_default()
+    }
+
+    /// Describes it for a person.
+    pub(super) fn words(&self) -> ShownKey {
+        let authority = self.certificate.as_ref().map(|c| c.signature_key().fingerprint(HashAlg::Sha256).to_string());
+        ShownKey { key_type: plain_name(&self.key.algorithm()), fingerprint: fingerprint(&self.key), authority }
+    }
+
+    /// The line that makes it known: name, type, key.
+    pub(super) fn line(&self, name: &str) -> String {
+        format!("{name} {} {}", plain_name(&self.key.algorithm()), STANDARD.encode(self.blob()))
+    }
+}
 
 /// One line that names the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,57 +97,103 @@ impl Entry {
         format!("{}:{}", self.file.display(), self.line)
     }
 
+    /// Tells whether it is a plain key of this very host and port.
+    pub(super) fn is_own(&self) -> bool {
+        self.marker == Marker::None && self.exact
+    }
+
     /// The fingerprint as `ssh-keygen -l` shows it.
     pub(super) fn fingerprint(&self) -> String {
         use ring::digest;
         let digest = digest::digest(&digest::SHA256, &self.blob);
         format!("SHA256:{}", STANDARD.encode(digest.as_ref()).trim_end_matches('='))
     }
+
+    /// Describes it for a person.
+    pub(super) fn words(&self) -> KnownKey {
+        let marker = match self.marker {
+            Marker::None => None,
+            Marker::Authority => Some("@cert-authority".to_owned()),
+            Marker::Revoked => Some("@revoked".to_owned()),
+        };
+        KnownKey { place: self.place(), key_type: self.kind.clone(), fingerprint: self.fingerprint(), marker }
+    }
 }
 
 /// What the files say about a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Known.
+    /// Known, or vouched for by a known authority.
     Known,
     /// The host is in no file.
     New,
     /// The host is known by other keys.
     Changed(Vec<Entry>),
-    /// This key is revoked.
+    /// This key, or the authority that vouches for it, is revoked.
     Revoked(Entry),
+    /// A known authority signed the certificate, but it does not hold, for this reason; and the key itself is not known.
+    Unvouched(String),
 }
 
 /// The lines about one host.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
+    names: Names,
     entries: Vec<Entry>,
 }
 
 impl Known {
+    /// Knows nothing of a host yet.
+    pub(super) fn new(names: Names) -> Self {
+        Self { names, entries: Vec::new() }
+    }
+
     /// Adds the lines of one file that name the host.
-    pub(super) fn read(&mut self, file: &Path, text: &str, host: &str, port: u16) {
-        let host = host.to_lowercase();
-        let name = name(&host, port);
+    pub(super) fn read(&mut self, file: &Path, text: &str) {
         for (at, line) in text.lines().enumerate() {
-            let Some(entry) = parse(file, at + 1, line, &name, &host) else { continue };
+            let Some(entry) = parse(file, at + 1, line, &self.names) else { continue };
             self.entries.push(entry);
         }
     }
 
-    /// Judges a key.
-    pub(super) fn judge(&self, key: &PublicKey) -> Verdict {
-        let blob = key.to_bytes().unwrap_or_default();
-        if let Some(revoked) = self.entries.iter().find(|e| e.marker == Marker::Revoked && e.blob == blob) {
+    /// The names that it is about.
+    pub(super) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// All lines about the host.
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Judges a key at a time, in seconds since 1970.
+    pub(super) fn judge(&self, shown: &Shown, now: u64) -> Verdict {
+        let blob = shown.blob();
+        let authority = shown.certificate.as_ref().map(|c| certificate::authority(c));
+        let is_revoked = |e: &&Entry| e.marker == Marker::Revoked && (e.blob == blob || Some(&e.blob) == authority.as_ref());
+        if let Some(revoked) = self.entries.iter().find(is_revoked) {
             return Verdict::Revoked(revoked.clone());
         }
-        // Authorities speak for certificates only, which are not asked for.
+        let mut unvouched = None;
+        if let Some(certificate) = &shown.certificate
+            && self.entries.iter().any(|e| e.marker == Marker::Authority && Some(&e.blob) == authority.as_ref())
+        {
+            match certificate::holds(certificate, &self.names.principal, now) {
+                Ok(()) => return Verdict::Known,
+                // OpenSSH then looks at the bare key, and so does this.
+                Err(why) => unvouched = Some(why),
+            }
+        }
         let plain = || self.entries.iter().filter(|e| e.marker == Marker::None);
         if plain().any(|e| e.blob == blob) {
             return Verdict::Known;
         }
         let others: Vec<Entry> = plain().filter(|e| e.exact).cloned().collect();
-        if others.is_empty() { Verdict::New } else { Verdict::Changed(others) }
+        match (others.is_empty(), unvouched) {
+            (false, _) => Verdict::Changed(others),
+            (true, Some(why)) => Verdict::Unvouched(why),
+            (true, None) => Verdict::New,
+        }
     }
 
     /// Puts the algorithms of known keys first, so that the server shows a key that can be compared.
@@ -95,6 +201,14 @@ impl Known {
         let known = |a: &Algorithm| self.entries.iter().any(|e| e.marker == Marker::None && e.kind == plain_name(a));
         let (first, rest): (Vec<_>, Vec<_>) = all.iter().cloned().partition(known);
         first.into_iter().chain(rest).collect()
+    }
+
+    /// The certificates to ask for: none where no authority is known, since a server that has one shows it rather than its key.
+    pub(super) fn certificates(&self, all: &[Algorithm]) -> Vec<Algorithm> {
+        if !self.entries.iter().any(|e| e.marker == Marker::Authority) {
+            return Vec::new();
+        }
+        all.iter().filter(|a| !matches!(a, Algorithm::Rsa { hash: None } | Algorithm::Dsa)).cloned().collect()
     }
 }
 
@@ -111,83 +225,29 @@ pub(super) fn fingerprint(key: &PublicKey) -> String {
     key.fingerprint(HashAlg::Sha256).to_string()
 }
 
-/// The host as known_hosts names it.
-pub(super) fn name(host: &str, port: u16) -> String {
-    let host = host.to_lowercase();
-    if port == 22 { host } else { format!("[{host}]:{port}") }
-}
-
-fn parse(file: &Path, number: usize, line: &str, name: &str, bare: &str) -> Option<Entry> {
+/// The parts of a line: its marker, its list of names, and what follows.
+fn split(line: &str) -> Option<(Marker, &str, std::str::SplitAsciiWhitespace<'_>)> {
     let mut words = line.split_ascii_whitespace();
-    let mut first = words.next()?;
-    if first.starts_with('#') {
-        return None;
-    }
+    let first = words.next()?;
     let marker = match first {
         "@revoked" => Marker::Revoked,
         "@cert-authority" => Marker::Authority,
-        // A marker of a later time: its meaning is not known, so the line says nothing.
-        other if other.starts_with('@') => return None,
-        _ => Marker::None,
+        // A comment, or a marker of a later time: its meaning is not known, so the line says nothing.
+        other if other.starts_with(['@', '#']) => return None,
+        _ => return Some((Marker::None, first, words)),
     };
-    if marker != Marker::None {
-        first = words.next()?;
-    }
-    let exact = matches(first, name);
-    if !exact && !matches(first, bare) {
+    Some((marker, words.next()?, words))
+}
+
+fn parse(file: &Path, number: usize, line: &str, names: &Names) -> Option<Entry> {
+    let (marker, list, mut words) = split(line)?;
+    let exact = matches(list, &names.name);
+    if !exact && !names.bare.as_ref().is_some_and(|bare| matches(list, bare)) {
         return None;
     }
     let kind = words.next()?.to_owned();
     let blob = STANDARD.decode(words.next()?).ok()?;
     Some(Entry { file: file.to_path_buf(), line: number, kind, blob, marker, exact })
-}
-
-/// Whether the list of patterns of a line names the host.
-fn matches(patterns: &str, name: &str) -> bool {
-    if let Some(hashed) = patterns.strip_prefix("|1|") {
-        return hashed_is(hashed, name).unwrap_or(false);
-    }
-    let mut found = false;
-    for pattern in patterns.split(',') {
-        match pattern.strip_prefix('!') {
-            Some(not) if glob(not.to_lowercase().as_bytes(), name.as_bytes()) => return false,
-            Some(_) => {}
-            None => found |= glob(pattern.to_lowercase().as_bytes(), name.as_bytes()),
-        }
-    }
-    found
-}
-
-fn hashed_is(hashed: &str, name: &str) -> Option<bool> {
-    let (salt, hash) = hashed.split_once('|')?;
-    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, &STANDARD.decode(salt).ok()?);
-    Some(ring::hmac::verify(&key, name.as_bytes(), &STANDARD.decode(hash).ok()?).is_ok())
-}
-
-/// `*` is any run of bytes, `?` one byte.
-fn glob(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut p, mut t) = (0, 0);
-    let mut retry: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                retry = Some((p + 1, t + 1));
-                p += 1;
-            }
-            Some(&c) if c == b'?' || c == text[t] => {
-                p += 1;
-                t += 1;
-            }
-            _ => match retry {
-                Some((after, from)) => {
-                    (p, t) = (after, from);
-                    retry = Some((after, from + 1));
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|c| *c == b'*')
 }
 
 #[cfg(test)]
@@ -202,9 +262,9 @@ mod tests {
     }
 
     fn judge(text: &str, host: &str, port: u16, blob: &str) -> Verdict {
-        let mut known = Known::default();
-        known.read(Path::new("f"), text, host, port);
-        known.judge(&key(blob))
+        let mut known = Known::new(Names::new(host, port, None));
+        known.read(Path::new("f"), text);
+        known.judge(&Shown { key: key(blob), certificate: None }, 0)
     }
 
     fn changed_at(verdict: &Verdict) -> Vec<usize> {
@@ -238,7 +298,17 @@ mod tests {
         for host in ["bad.lab", "lab", "gpu", "gpu77"] {
             assert_eq!(judge(&text, host, 22, A), Verdict::New, "{host}");
         }
-        assert!(glob(b"a*b*c", b"aXbYbZc") && !glob(b"a*b*c", b"aXbYbZ") && glob(b"*", b"") && glob(b"**a", b"a"));
+    }
+
+    #[test]
+    fn an_alias_stands_for_host_and_port() {
+        let text = format!("gpu ssh-ed25519 {B}\nfarm ssh-ed25519 {A}\n");
+        let mut known = Known::new(Names::new("gpu", 2222, Some("Farm")));
+        known.read(Path::new("f"), &text);
+        assert_eq!(known.judge(&Shown { key: key(A), certificate: None }, 0), Verdict::Known);
+        let verdict = known.judge(&Shown { key: key(B), certificate: None }, 0);
+        assert_eq!(changed_at(&verdict), [2]);
+        assert_eq!(known.names().name, "farm");
     }
 
     #[test]
@@ -275,8 +345,9 @@ mod tests {
 
     #[test]
     fn known_types_come_first() {
-        let mut known = Known::default();
-        known.read(Path::new("f"), "gpu ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQ==\n", "gpu", 22);
+        let mut known = Known::new(Names::new("gpu", 22, None));
+        known.read(Path::new("f"), "gpu ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQ==\n");
+        assert!(known.certificates(&russh::Preferred::DEFAULT.key).is_empty());
         let order = known.order(&russh::Preferred::DEFAULT.key);
         assert!(matches!(order[0], Algorithm::Rsa { hash: Some(HashAlg::Sha512) }), "{order:?}");
         assert_eq!(order.len(), russh::Preferred::DEFAULT.key.len());
