@@ -18,11 +18,11 @@ pub trait Operator: Send + Sync {
     /// Tells whether a person waits for a login of this backend now.
     fn there(&self) -> bool;
 
-    /// Asks. [`Answer::Cancel`] when nobody is there (any more) or does not want to. Dropping the future takes the question back.
-    fn ask(&self, question: Question) -> BoxFuture<'_, Answer>;
+    /// Asks on behalf of an account at a machine (`ada@gpu.lab:22`). [`Answer::Cancel`] when nobody is there (any more) or does not want to. Dropping the future takes the question back.
+    fn ask(&self, address: String, question: Question) -> BoxFuture<'_, Answer>;
 
     /// Tells the person something that takes no answer.
-    fn tell(&self, question: Question);
+    fn tell(&self, address: String, question: Question);
 }
 
 /// Nobody: every question is refused.
@@ -33,11 +33,11 @@ impl Operator for Nobody {
         false
     }
 
-    fn ask(&self, _question: Question) -> BoxFuture<'_, Answer> {
+    fn ask(&self, _address: String, _question: Question) -> BoxFuture<'_, Answer> {
         ready(Answer::Cancel).boxed()
     }
 
-    fn tell(&self, _question: Question) {}
+    fn tell(&self, _address: String, _question: Question) {}
 }
 
 /// The time that went into answers.
@@ -89,14 +89,14 @@ impl Person {
     }
 
     /// Asks and waits for the answer, at most five minutes. Cancel safe: the question is taken back.
-    pub async fn ask(&self, question: Question) -> Answer {
+    pub async fn ask(&self, address: String, question: Question) -> Answer {
         let _open = Open::new(&self.spent);
-        timeout(THINKING, self.operator.ask(question)).await.unwrap_or_default()
+        timeout(THINKING, self.operator.ask(address, question)).await.unwrap_or_default()
     }
 
     /// Tells the person something that takes no answer.
-    pub fn tell(&self, question: Question) {
-        self.operator.tell(question);
+    pub fn tell(&self, address: String, question: Question) {
+        self.operator.tell(address, question);
     }
 
     /// Does something within a limit that stands still while a question is open. None when it was too late. Cancel safe when
@@ -159,7 +159,7 @@ mod tests {
             true
         }
 
-        fn ask(&self, _question: Question) -> BoxFuture<'_, Answer> {
+        fn ask(&self, _address: String, _question: Question) -> BoxFuture<'_, Answer> {
             async move {
                 self.0.notified().await;
                 Answer::Trust { save: true }
@@ -167,7 +167,7 @@ mod tests {
             .boxed()
         }
 
-        fn tell(&self, _question: Question) {}
+        fn tell(&self, _address: String, _question: Question) {}
     }
 
     #[tokio::test]
@@ -176,7 +176,7 @@ mod tests {
         let person = Person::new(slow.clone());
         let limit = Duration::from_millis(40);
         let work = async {
-            let asked = person.ask(Question::Password { again: false });
+            let asked = person.ask("ada@gpu:22".into(), Question::Password { again: false });
             let answering = async {
                 // Longer than the limit: the limit's clock is watched from inside, so that no sleep is needed to be certain.
                 let since = Instant::now();
@@ -197,6 +197,6 @@ mod tests {
     async fn nobody_refuses_at_once() {
         let person = Person::default();
         assert!(!person.there());
-        assert_eq!(person.ask(Question::Password { again: false }).await, Answer::Cancel);
+        assert_eq!(person.ask("ada@gpu:22".into(), Question::Password { again: false }).await, Answer::Cancel);
     }
 }

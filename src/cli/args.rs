@@ -3,8 +3,10 @@
 //! Invariant: everything that can be judged without the daemon is judged here, and wrong use exits 64.
 
 mod exec;
+mod hostkey;
 
 pub(crate) use exec::{ExecArgs, Json};
+pub(crate) use hostkey::{HostkeyArgs, HostkeyChangeArgs, HostkeyCommand};
 
 use super::duration;
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -88,6 +90,8 @@ pub(crate) enum Command {
     Kill(KillArgs),
     /// List, show, connect and disconnect backends
     Backends(BackendsArgs),
+    /// Show, accept, replace and remove host keys
+    Hostkey(HostkeyArgs),
     /// List, show, reset and close sessions
     Session(SessionArgs),
     /// Check, show, find and migrate the config
@@ -212,8 +216,8 @@ pub(crate) enum BackendsCommand {
     Ls(JsonArgs),
     /// Show all that is known of one
     Show(BackendArgs),
-    /// Connect one now, without waiting for its next attempt
-    Connect(BackendArgs),
+    /// Connect one now, without waiting for its next attempt; what its login wants to know is asked at the terminal
+    Connect(ConnectArgs),
     /// Close one's connection
     Disconnect(BackendArgs),
 }
@@ -224,6 +228,20 @@ pub(crate) struct BackendArgs {
     /// The backend
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Which backend to connect.
+#[derive(ClapArgs, Clone, Debug)]
+pub(crate) struct ConnectArgs {
+    /// The backend
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Keep passphrases and passwords in the daemon's memory until it ends, so that a reconnect asks nobody
+    #[arg(long)]
+    pub(crate) keep: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

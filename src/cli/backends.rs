@@ -2,13 +2,15 @@
 //!
 //! Invariant: a backend that is not well is shown with the reason and what to do, whole, whatever the width.
 
+pub(crate) mod connect;
+
 use super::args::{BackendsArgs, BackendsCommand, Global};
 use super::failure::Failure;
 use super::screen::Screen;
 use super::table::{Cell, Column, Look, Table};
 use super::{caller, ps, safe, words};
 use crate::model::{BackendInfo, HealthState, Millis, Overview};
-use crate::protocol::calls::{Connect, Disconnect, OverviewCall};
+use crate::protocol::calls::{Disconnect, OverviewCall};
 
 /// Lists, shows, connects or disconnects.
 pub(crate) async fn run(global: &Global, args: &BackendsArgs, screen: &Screen) -> Result<u8, Failure> {
@@ -22,7 +24,7 @@ pub(crate) async fn run(global: &Global, args: &BackendsArgs, screen: &Screen) -
             let found = overview.backends.into_iter().find(|b| b.name == one.name);
             (found.ok_or_else(|| Failure::usage(format!("no backend is named `{}`", one.name)))?, one.json)
         }
-        Some(BackendsCommand::Connect(one)) => (client.call(Connect { backend: one.name.clone() }).await?, one.json),
+        Some(BackendsCommand::Connect(one)) => (connect::connect(&client, &one.name, one.keep).await?, one.json),
         Some(BackendsCommand::Disconnect(one)) => (client.call(Disconnect { backend: one.name.clone() }).await?, one.json),
     };
     if json {

@@ -10,6 +10,7 @@ mod config;
 mod duration;
 mod exec;
 mod failure;
+mod hostkey;
 mod kill;
 mod logs;
 mod ps;
@@ -18,6 +19,7 @@ mod screen;
 mod session;
 mod stop;
 mod table;
+mod tty;
 mod wait;
 mod words;
 
@@ -142,6 +144,7 @@ async fn dispatch(args: &Args, screen: &Screen) -> Result<u8, Failure> {
         Some(Command::Wait(args)) => wait::run(global, args, screen).await,
         Some(Command::Kill(args)) => kill::run(global, args, screen).await,
         Some(Command::Backends(args)) => backends::run(global, args, screen).await,
+        Some(Command::Hostkey(args)) => hostkey::run(global, args, screen).await,
         Some(Command::Session(args)) => session::run(global, args, screen).await,
         Some(Command::Config(args)) => config::run(global, args, screen),
         Some(Command::Stop(args)) => stop::run(global, args, screen).await,

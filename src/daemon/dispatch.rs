@@ -13,11 +13,14 @@ use futures::future::{join_all, try_join_all};
 use std::str::FromStr;
 use std::time::Duration;
 use tokio_util::bytes::Bytes;
+use zeroize::Zeroize;
 
 /// Answers one call and gives its stream's id.
-pub(super) async fn answer<S: Service>(call: Call<S>, text: Vec<u8>) -> u32 {
+pub(super) async fn answer<S: Service>(call: Call<S>, mut text: Vec<u8>) -> u32 {
     let end = match AnyRequest::parse(&text) {
         Ok(request) => {
+            // It may hold an answer to a login's question.
+            text.zeroize();
             drop(text);
             by_method(&call, request).await
         }
@@ -53,7 +56,7 @@ async fn plain<S: Service>(call: &Call<S>, request: AnyRequest) -> Result<Vec<u8
         calls::Kill::METHOD => reply::<calls::Kill>(kill(call, request.params()?).await?),
         calls::Connect::METHOD => {
             let params: calls::Connect = request.params()?;
-            reply::<calls::Connect>(service.connect(&params.backend).await.map_err(call_error)?)
+            reply::<calls::Connect>(service.connect(&params.backend, call.guest.is_operator()).await.map_err(call_error)?)
         }
         calls::Disconnect::METHOD => {
             let params: calls::Disconnect = request.params()?;
@@ -75,12 +78,38 @@ async fn plain<S: Service>(call: &Call<S>, request: AnyRequest) -> Result<Vec<u8
             let calls::Complete { backend, session, word, command } = request.params()?;
             reply::<calls::Complete>(service.complete(&backend, &session, &word, command).await.map_err(call_error)?)
         }
+        calls::AnswerCall::METHOD | calls::HostKeysCall::METHOD | calls::HostKeyChangeCall::METHOD => for_person(call, request).await,
         calls::Shutdown::METHOD => reply::<calls::Shutdown>(shutdown(call, request.params()?).await),
         other => Err(CallError {
             code: ErrorCode::UnknownMethod,
             message: format!("this daemon (quarterdeck {}) knows no call {other:?}", call.hub.info.version),
             fix: Some("if qd was upgraded while it ran: end it with `qd stop`, then run this command again".into()),
         }),
+    }
+}
+
+/// Answers what a person alone may ask for.
+async fn for_person<S: Service>(call: &Call<S>, request: AnyRequest) -> Result<Vec<u8>, CallError> {
+    let service = &call.hub.service;
+    if !call.guest.is_operator() {
+        let fix = "a person runs this in a terminal of their own, without naming an agent (--client, QD_CLIENT, AI_AGENT)";
+        return Err(CallError { fix: Some(fix.into()), ..refused("questions of logins and host keys are a person's to decide") });
+    }
+    match request.method.as_str() {
+        calls::AnswerCall::METHOD => {
+            // What it holds is not repeated in the error, which is logged.
+            let unreadable = |e: CallError| CallError { message: "the parameters of answer cannot be read".into(), ..e };
+            let calls::AnswerCall { id, answer } = request.params().map_err(unreadable)?;
+            reply::<calls::AnswerCall>(service.answer(id, answer).map_err(call_error)?)
+        }
+        calls::HostKeysCall::METHOD => {
+            let calls::HostKeysCall { backend, look } = request.params()?;
+            reply::<calls::HostKeysCall>(service.host_keys(&backend, look).await.map_err(call_error)?)
+        }
+        _ => {
+            let calls::HostKeyChangeCall { backend, change, fingerprint } = request.params()?;
+            reply::<calls::HostKeyChangeCall>(service.change_host_keys(&backend, change, &fingerprint).await.map_err(call_error)?)
+        }
     }
 }
 
@@ -93,6 +122,9 @@ fn overview<S: Service>(call: &Call<S>) -> Overview {
     let mut overview = Overview { daemon: call.hub.info.clone(), ..call.hub.service.overview() };
     overview.notices.extend(call.hub.notices());
     overview.notices.sort_by_key(|notice| notice.at);
+    if !call.guest.is_operator() {
+        overview.prompts.clear();
+    }
     overview
 }
 

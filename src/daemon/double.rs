@@ -5,8 +5,8 @@
 use super::service::Service;
 use crate::engine::{EngineError, Hold, Running};
 use crate::model::{
-    BackendInfo, BackendKind, Capabilities, Chunk, EndedBy, Event, Exec, ExecResult, Health, Kept, LogRead, LogStart, Outcome, Overview,
-    ProcessInfo, ProcessState, Run, SessionDetail, SessionInfo, Stream, Who,
+    Answer, BackendInfo, BackendKind, Capabilities, Chunk, EndedBy, Event, Exec, ExecResult, Health, HostKeyChange, HostKeys, Kept,
+    LogRead, LogStart, Outcome, Overview, ProcessInfo, ProcessState, Run, SessionDetail, SessionInfo, Stream, Who,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -321,8 +321,20 @@ impl Service for Double {
         self.process(process)
     }
 
-    async fn connect(&self, name: &str) -> Result<BackendInfo, EngineError> {
+    async fn connect(&self, name: &str, _operator: bool) -> Result<BackendInfo, EngineError> {
         backend(name)
+    }
+
+    fn answer(&self, _id: u64, _answer: Answer) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    async fn host_keys(&self, name: &str, _look: bool) -> Result<HostKeys, EngineError> {
+        Ok(HostKeys { backend: name.into(), ..HostKeys::default() })
+    }
+
+    async fn change_host_keys(&self, name: &str, _change: HostKeyChange, fingerprint: &str) -> Result<HostKeys, EngineError> {
+        Ok(HostKeys { backend: name.into(), host: fingerprint.into(), ..HostKeys::default() })
     }
 
     async fn disconnect(&self, name: &str) -> Result<BackendInfo, EngineError> {

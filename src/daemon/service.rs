@@ -4,7 +4,10 @@
 //! method is the engine's method of the same name.
 
 use crate::engine::{Engine, EngineError, Hold, Running};
-use crate::model::{BackendInfo, Chunk, EndedBy, Event, Exec, Kept, LogRead, Overview, ProcessInfo, SessionDetail, SessionInfo, Who};
+use crate::model::{
+    Answer, BackendInfo, Chunk, EndedBy, Event, Exec, HostKeyChange, HostKeys, Kept, LogRead, Overview, ProcessInfo, SessionDetail,
+    SessionInfo, Who,
+};
 use std::future::Future;
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
@@ -29,7 +32,15 @@ pub trait Service: Clone + Send + Sync + 'static {
     fn kept(&self, process: &str, offset: u64) -> impl Future<Output = Result<Option<Kept>, EngineError>> + Send;
     fn log_file(&self, process: &str) -> Result<Option<String>, EngineError>;
     fn ended(&self, process: &str) -> impl Future<Output = Result<ProcessInfo, EngineError>> + Send;
-    fn connect(&self, backend: &str) -> impl Future<Output = Result<BackendInfo, EngineError>> + Send;
+    fn connect(&self, backend: &str, operator: bool) -> impl Future<Output = Result<BackendInfo, EngineError>> + Send;
+    fn answer(&self, id: u64, answer: Answer) -> Result<(), EngineError>;
+    fn host_keys(&self, backend: &str, look: bool) -> impl Future<Output = Result<HostKeys, EngineError>> + Send;
+    fn change_host_keys(
+        &self,
+        backend: &str,
+        change: HostKeyChange,
+        fingerprint: &str,
+    ) -> impl Future<Output = Result<HostKeys, EngineError>> + Send;
     fn disconnect(&self, backend: &str) -> impl Future<Output = Result<BackendInfo, EngineError>> + Send;
     fn session_show(&self, backend: Option<&str>, session: Option<&str>)
     -> impl Future<Output = Result<SessionDetail, EngineError>> + Send;
@@ -86,8 +97,17 @@ impl Service for Engine {
     async fn ended(&self, process: &str) -> Result<ProcessInfo, EngineError> {
         self.ended(process).await
     }
-    async fn connect(&self, backend: &str) -> Result<BackendInfo, EngineError> {
-        self.connect(backend).await
+    async fn connect(&self, backend: &str, operator: bool) -> Result<BackendInfo, EngineError> {
+        self.connect(backend, operator).await
+    }
+    fn answer(&self, id: u64, answer: Answer) -> Result<(), EngineError> {
+        self.answer(id, answer)
+    }
+    async fn host_keys(&self, backend: &str, look: bool) -> Result<HostKeys, EngineError> {
+        self.host_keys(backend, look).await
+    }
+    async fn change_host_keys(&self, backend: &str, change: HostKeyChange, fingerprint: &str) -> Result<HostKeys, EngineError> {
+        self.change_host_keys(backend, change, fingerprint).await
     }
     async fn disconnect(&self, backend: &str) -> Result<BackendInfo, EngineError> {
         self.disconnect(backend).await

@@ -227,6 +227,9 @@ async fn send_events<S: Service>(
             // All that happened was sent: the events come first.
             () = call.hub.ended.cancelled() => return Ok(()),
         };
+        if event.is_for_operators() && !call.guest.is_operator() {
+            continue;
+        }
         if event == Event::Stopping && std::mem::replace(&mut told, true) {
             continue;
         }

@@ -102,10 +102,13 @@ impl Connection {
             self.wishes.send(Wish::Ready(tell)).await.map_err(|_| gone())?;
             told.await.map_err(|_| gone())?
         };
-        tokio::time::timeout(limit, wait).await.unwrap_or_else(|_| {
-            Err(BackendError::new(ErrorKind::TimedOut, format!("no connection within {} s", limit.as_secs_f32()))
-                .with_fix("the attempt goes on in the background; look at `qd backends`"))
-        })
+        tokio::time::timeout(limit, wait).await.unwrap_or_else(|_| Err(self.late(limit)))
+    }
+
+    /// Gives the error of a wait that was too long.
+    pub(crate) fn late(&self, limit: Duration) -> BackendError {
+        BackendError::new(ErrorKind::TimedOut, format!("no connection within {} s", limit.as_secs_f32()))
+            .with_fix("the attempt goes on in the background; look at `qd backends`")
     }
 
     /// Closes the connection.

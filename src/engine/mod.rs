@@ -9,14 +9,17 @@ mod core;
 mod hints;
 mod journal;
 mod place;
+mod prompts;
 mod run;
 mod shared;
 mod sweep;
 mod table;
 
+use crate::backend::BackendError;
 use crate::config::Config;
 use crate::model::{
-    BackendInfo, Chunk, EndedBy, Event, Exec, ExecResult, Kept, LogRead, Overview, ProcessInfo, SessionDetail, SessionInfo, Who,
+    Answer, BackendInfo, Chunk, EndedBy, Event, Exec, ExecResult, HostKeyChange, HostKeys, Kept, LogRead, Overview, ProcessInfo,
+    SessionDetail, SessionInfo, Who,
 };
 use crate::paths::Paths;
 pub use crate::session::log::{Hold, Reader};
@@ -183,12 +186,37 @@ impl Engine {
         self.core.ended(process).await
     }
 
-    /// Connects a backend now.
-    pub async fn connect(&self, backend: &str) -> Result<BackendInfo, EngineError> {
+    /// Connects a backend now. What its login asks goes to the operators' clients while an operator's call waits here; for anybody
+    /// else a login that needs a person fails. Cancel safe: the attempt goes on, its questions are taken back.
+    pub async fn connect(&self, backend: &str, operator: bool) -> Result<BackendInfo, EngineError> {
         let place = self.core.place(Some(backend))?;
-        let result = place.connection.reconnect(place.settings.connect_timeout).await;
-        result.map_err(|e| EngineError::Unavailable { message: format!("{backend}: {}", e.message), fix: e.fix })?;
+        // An attempt that only a person can bring to its end is not repeated for others: it could lock the account.
+        if !operator && place.connection.needs_person() {
+            let health = place.connection.health().borrow().clone();
+            let message = format!("{backend} needs a person: {}", health.reason.unwrap_or_default());
+            return Err(EngineError::Unavailable { message, fix: health.fix });
+        }
+        place.reach(operator, true).await.map_err(|e| unavailable(backend, e))?;
         Ok(place.info())
+    }
+
+    /// Answers a question of a login.
+    pub fn answer(&self, id: u64, answer: Answer) -> Result<(), EngineError> {
+        self.core.shared.prompts.answer(id, answer)
+    }
+
+    /// Tells what is known of a backend's host key; with `look` the host is asked for it now, without a login. Cancel safe.
+    pub async fn host_keys(&self, backend: &str, look: bool) -> Result<HostKeys, EngineError> {
+        let place = self.core.place(Some(backend))?;
+        let book = place.connection.backend().host_keys().ok_or_else(|| no_book(backend))?;
+        book.show(look).await.map_err(|e| unavailable(backend, e))
+    }
+
+    /// Changes what is known of a backend's host key. Once begun a change is finished.
+    pub async fn change_host_keys(&self, backend: &str, change: HostKeyChange, fingerprint: &str) -> Result<HostKeys, EngineError> {
+        let place = self.core.place(Some(backend))?;
+        let book = place.connection.backend().host_keys().ok_or_else(|| no_book(backend))?;
+        book.change(change, fingerprint).await.map_err(|e| unavailable(backend, e))
     }
 
     /// Closes a backend's connection.
@@ -296,4 +324,12 @@ impl Engine {
         let ready = place.connection.ready(place.settings.connect_timeout).await;
         ready.map_err(|e| EngineError::Unavailable { message: format!("{}: {}", place.settings.name, e.message), fix: e.fix })
     }
+}
+
+fn unavailable(backend: &str, e: BackendError) -> EngineError {
+    EngineError::Unavailable { message: format!("{backend}: {}", e.message), fix: e.fix }
+}
+
+fn no_book(backend: &str) -> EngineError {
+    EngineError::Usage(format!("{backend} has no host key: only backends that are reached over ssh have one"))
 }

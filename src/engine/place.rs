@@ -6,10 +6,11 @@
 use super::EngineError;
 use super::clock::Clock;
 use super::connection::{Connection, Pace};
+use super::prompts::Desk;
 use super::shared::Shared;
 use crate::backend::absent::Absent;
 use crate::backend::person::Person;
-use crate::backend::{Backend, ErrorKind};
+use crate::backend::{Backend, BackendError, ErrorKind};
 use crate::config::{BackendSettings, KindSettings};
 use crate::model::{BackendInfo, Health, HealthState};
 use crate::session::{Session, Settings};
@@ -20,6 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
+/// Longer than any login takes: the limits are others'.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// Longest session name, so that it fits into a file name with every byte escaped.
 const LONGEST_NAME: usize = 80;
 /// How long capturing a login environment may take.
@@ -35,6 +38,8 @@ const CROWDED: u32 = 4;
 pub(crate) struct Place {
     pub(crate) settings: BackendSettings,
     pub(crate) connection: Connection,
+    desk: Arc<Desk>,
+    person: Arc<Person>,
     sessions: Mutex<BTreeMap<String, Arc<Session>>>,
     running: AtomicU32,
     idle_turn: AtomicU32,
@@ -48,7 +53,8 @@ impl Place {
     /// Makes the place of one backend. Does not connect.
     pub(crate) fn new(settings: BackendSettings, shared: &Shared, lifetime: Duration) -> Arc<Self> {
         let kind = settings.kind.kind();
-        let person = Arc::new(Person::default());
+        let desk = Desk::new(&settings.name, shared);
+        let person = Arc::new(Person::new(desk.clone()));
         let backend: Arc<dyn Backend> = match crate::backend::open::open(&settings, &shared.client_env, &shared.guard, &person) {
             Ok(backend) => backend,
             Err(why) => Arc::new(Absent::new(&settings.name, kind, why)),
@@ -59,6 +65,8 @@ impl Place {
             Self {
                 settings,
                 connection,
+                desk,
+                person,
                 sessions: Mutex::default(),
                 running: AtomicU32::new(0),
                 idle_turn: AtomicU32::new(0),
@@ -66,6 +74,29 @@ impl Place {
                 _room: AbortOnDropHandle::new(room),
             }
         })
+    }
+
+    /// Waits for the connection: for one attempt at most, unless there is a connection and no `check` of it is wanted.
+    ///
+    /// An operator answers what the login asks, and the time that takes does not count. Anybody else is told at once that a person
+    /// is waited for. Cancel safe: the attempt goes on, and questions are taken back when no other operator waits.
+    pub(crate) async fn reach(&self, operator: bool, check: bool) -> Result<(), BackendError> {
+        let limit = self.settings.connect_timeout;
+        let wait = async {
+            // The limit is this function's own.
+            if check { self.connection.reconnect(LONGEST).await } else { self.connection.ready(LONGEST).await }
+        };
+        let late = || self.connection.late(limit);
+        if operator {
+            let _attending = self.desk.attend();
+            return self.person.within(limit, wait).await.unwrap_or_else(|| Err(late()));
+        }
+        tokio::select! {
+            biased;
+            done = tokio::time::timeout(limit, wait) => done.unwrap_or_else(|_| Err(late())),
+            () = self.person.asked() => Err(BackendError::new(ErrorKind::Authentication, "its login waits for a person's answer")
+                .with_fix("an operator answers in qd's terminal UI or where `qd backends connect` was started; then run the command again")),
+        }
     }
 
     /// Gives a session, opening it when it is not open: its state is what the state folder holds, or a new one.

@@ -172,7 +172,7 @@ impl One {
             let fix = health.fix.unwrap_or_else(|| format!("an operator runs `qd backends connect {}`", self.info.backend));
             return Err(Outcome::BackendUnavailable { reason: format!("{} is down: {why}; {fix}", self.info.backend) });
         }
-        let ready = connection.ready(self.place.settings.connect_timeout);
+        let ready = self.place.reach(self.info.who.kind == WhoKind::Operator, false);
         tokio::pin!(ready);
         loop {
             tokio::select! {

@@ -1,6 +1,7 @@
 //! What every part of the engine needs: the clock, the folders, the events, and the variables that clients hand over.
 
 use super::clock::Clock;
+use super::prompts::Prompts;
 use crate::backend::{ClientEnv, Guard};
 use crate::model::{Event, Level, Notice};
 use crate::paths::Paths;
@@ -23,6 +24,8 @@ pub(crate) struct Shared {
     pub(crate) client_env: ClientEnv,
     /// Ends local commands when this process is killed.
     pub(crate) guard: Guard,
+    /// Questions of logins that wait for an answer.
+    pub(crate) prompts: Arc<Prompts>,
     secret_names: Mutex<Vec<String>>,
     notices: Mutex<VecDeque<Notice>>,
 }
@@ -37,6 +40,7 @@ impl Shared {
             events: broadcast::channel(EVENTS).0,
             client_env: ClientEnv::default(),
             guard,
+            prompts: Arc::default(),
             secret_names: Mutex::new(secret_names),
             notices: Mutex::default(),
         })

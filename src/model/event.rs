@@ -1,6 +1,6 @@
 //! What a watching client is told, and the whole at one moment.
 
-use super::{BackendInfo, Millis, ProcessId, ProcessInfo, SessionInfo};
+use super::{BackendInfo, Millis, ProcessId, ProcessInfo, Prompt, SessionInfo};
 use serde::{Deserialize, Serialize};
 
 /// How loud a notice is.
@@ -27,6 +27,13 @@ pub struct Notice {
     pub backend: Option<String>,
     /// What happened and what to do.
     pub message: String,
+}
+
+impl Event {
+    /// Tells whether only a person's client may have it.
+    pub fn is_for_operators(&self) -> bool {
+        matches!(self, Self::Prompt { .. } | Self::PromptClosed { .. })
+    }
 }
 
 /// A change. A client that fell behind gets `Lagged` and asks for the overview again.
@@ -69,6 +76,16 @@ pub enum Event {
         /// What.
         notice: Notice,
     },
+    /// A login has a question for a person. Operators' clients alone are told.
+    Prompt {
+        /// Which.
+        prompt: Box<Prompt>,
+    },
+    /// A question was answered, by whichever client, or is not asked any more.
+    PromptClosed {
+        /// The question's id.
+        id: u64,
+    },
     /// Events were dropped for this client: ask for the overview.
     Lagged,
     /// The daemon is about to end.
@@ -109,4 +126,7 @@ pub struct Overview {
     pub sessions: Vec<SessionInfo>,
     /// Recent notices, oldest first.
     pub notices: Vec<Notice>,
+    /// Questions of logins that wait for an answer; for operators' clients alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prompts: Vec<Prompt>,
 }

@@ -2,7 +2,9 @@
 //!
 //! Invariant: a reply means that the effect has happened.
 
-use crate::model::{Exec, ExecResult, Kept, LogRead, LogStart, Overview, ProcessInfo, SessionDetail, SessionInfo};
+use crate::model::{
+    Answer, Exec, ExecResult, HostKeyChange, HostKeys, Kept, LogRead, LogStart, Overview, ProcessInfo, SessionDetail, SessionInfo,
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// What comes as an item on the stream of a followed command after the first one, in the order of the output, to a client
@@ -126,6 +128,29 @@ calls! {
         word: String,
         /// Whether it is the first word of a command.
         command: bool,
+    }
+    /// Answers a question of a login. Operators alone; refused when the question is not asked any more.
+    AnswerCall("answer") -> () {
+        /// The question's id.
+        id: u64,
+        /// The answer.
+        answer: Answer,
+    }
+    /// What is known of a backend's host key. Operators alone.
+    HostKeysCall("host_keys") -> HostKeys {
+        /// The backend.
+        backend: String,
+        /// Whether the host is asked for its key now; else the one that it showed last counts.
+        look: bool,
+    }
+    /// Writes host keys down, replaces or removes them. Operators alone.
+    HostKeyChangeCall("host_key_change") -> HostKeys {
+        /// The backend.
+        backend: String,
+        /// What to do.
+        change: HostKeyChange,
+        /// The fingerprint of the key that the operator was shown; nothing is written for another one.
+        fingerprint: String,
     }
     /// Ends the daemon in order; the reply comes before it goes.
     Shutdown("shutdown") -> ShutdownReply {

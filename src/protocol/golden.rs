@@ -129,6 +129,12 @@ fn golden_events_still_read() {
         r#"{"event":"notice","notice":{"at":1,"level":"alert","backend":"gpu","message":"m"}}"#,
         r#"{"event":"lagged"}"#,
         r#"{"event":"stopping"}"#,
+        r#"{"event":"prompt","prompt":{"id":7,"backend":"gpu","address":"ada@gpu:22","question":{"kind":"passphrase","key":"/k","again":false}}}"#,
+        r#"{"event":"prompt","prompt":{"id":7,"backend":"gpu","address":"a","question":{"kind":"password","again":true}}}"#,
+        r#"{"event":"prompt","prompt":{"id":7,"backend":"gpu","address":"a","question":{"kind":"challenge","name":"n","instructions":"i","fields":[{"label":"l","echo":true}],"round":1,"may_keep":false}}}"#,
+        r#"{"event":"prompt","prompt":{"id":7,"backend":"gpu","address":"a","question":{"kind":"host_key","host":"gpu","key":{"key_type":"ssh-ed25519","fingerprint":"SHA256:x","authority":"SHA256:y"},"file":"/f"}}}"#,
+        r#"{"event":"prompt","prompt":{"id":7,"backend":"gpu","address":"a","question":{"kind":"host_key_changed","host":"gpu","key":{"key_type":"ssh-ed25519","fingerprint":"SHA256:x"},"known":[{"place":"/f:1","key_type":"ssh-rsa","fingerprint":"SHA256:z","marker":"@revoked"}]}}}"#,
+        r#"{"event":"prompt_closed","id":7}"#,
     ] {
         check::<Event>(golden);
     }
@@ -149,6 +155,9 @@ const REQUESTS: &[&str] = &[
     r#"{"method":"session_reset","params":{"backend":"gpu","session":"main"}}"#,
     r#"{"method":"session_close","params":{"backend":"gpu","session":"main"}}"#,
     r#"{"method":"complete","params":{"backend":"gpu","session":"main","word":"ma","command":true}}"#,
+    r#"{"method":"answer","params":{"id":7,"answer":{"answer":"texts","texts":["s"],"keep":true}}}"#,
+    r#"{"method":"host_keys","params":{"backend":"gpu","look":true}}"#,
+    r#"{"method":"host_key_change","params":{"backend":"gpu","change":"replace","fingerprint":"SHA256:x"}}"#,
     r#"{"method":"shutdown","params":{"force":true}}"#,
 ];
 
@@ -175,6 +184,9 @@ fn golden_requests_still_read() {
         again::<calls::SessionReset>,
         again::<calls::SessionClose>,
         again::<calls::Complete>,
+        again::<calls::AnswerCall>,
+        again::<calls::HostKeysCall>,
+        again::<calls::HostKeyChangeCall>,
         again::<calls::Shutdown>,
     ];
     assert_eq!((REQUESTS.len(), readers.len()), (calls::METHODS.len(), calls::METHODS.len()), "a call has no golden request");
@@ -200,6 +212,12 @@ fn golden_replies_still_read() {
     );
     check::<calls::LogItem>(r#"{"file":"/l"}"#);
     check::<calls::LogItem>(r#"{"kept":{"offset":1,"runs":[{"stream":"out","len":8}]}}"#);
+    check::<crate::model::HostKeys>(
+        r#"{"backend":"gpu","host":"gpu","standing":"changed","shown":{"key_type":"ssh-ed25519","fingerprint":"SHA256:x"},"known":[],"file":"/f"}"#,
+    );
+    for answer in [r#"{"answer":"cancel"}"#, r#"{"answer":"trust","save":true}"#] {
+        check::<crate::model::Answer>(answer);
+    }
     check::<calls::ShutdownReply>(r#"{"stopping":true,"running":[]}"#);
 }
 

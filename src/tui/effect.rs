@@ -3,7 +3,7 @@
 //! Invariant: an effect names its backend and process as they were when the key was pressed.
 
 use super::input::key::Key;
-use crate::model::{Exec, LogStart, ProcessId};
+use crate::model::{Answer, Exec, LogStart, ProcessId};
 
 /// Something to do.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +14,8 @@ pub(super) enum Effect {
     End { process: ProcessId, backend: String, grace_ms: Option<u64> },
     /// Connect a backend now.
     Connect { backend: String },
+    /// Answer a question of a login.
+    Answer { id: u64, answer: Answer },
     /// Ask for completions.
     Complete { ticket: u64, backend: String, session: String, word: String, command: bool },
     /// Write to the stdin of a command started here.

@@ -220,6 +220,11 @@ impl Daemon for Fake {
         Ok(())
     }
 
+    async fn answer(&self, call: crate::protocol::calls::AnswerCall) -> Result<(), ClientError> {
+        self.note(format!("answer {} {:?}", call.id, call.answer));
+        Ok(())
+    }
+
     async fn complete(&self, call: Complete) -> Result<Vec<String>, ClientError> {
         self.note(format!("complete {}", call.word));
         Ok(vec![format!("{}-done", call.word)])

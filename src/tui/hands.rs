@@ -7,7 +7,7 @@ use super::link::{Daemon, Feed, Report, Run, Said};
 use super::state::apply::{Msg, Refused};
 use crate::client::ClientError;
 use crate::model::{Exec, LogRead, ProcessId};
-use crate::protocol::calls::{Complete, ExecCall, Kill};
+use crate::protocol::calls::{AnswerCall, Complete, ExecCall, Kill};
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -77,6 +77,9 @@ impl<D: Daemon> Hands<D> {
             Effect::Connect { backend } => {
                 let name = backend.clone();
                 spawn_failing(tell, Some(backend), "cannot connect", async move { daemon.connect(name).await });
+            }
+            Effect::Answer { id, answer } => {
+                spawn_failing(tell, None, "cannot answer", async move { daemon.answer(AnswerCall { id, answer }).await });
             }
             Effect::Complete { ticket, backend, session, word, command } => {
                 tokio::spawn(async move {

@@ -22,6 +22,7 @@ pub(super) trait Daemon: Clone + Send + Sync + 'static {
     fn exec(&self, call: ExecCall) -> impl Future<Output = Result<Self::Run, ClientError>> + Send;
     fn kill(&self, call: calls::Kill) -> impl Future<Output = Result<Vec<ProcessInfo>, ClientError>> + Send;
     fn connect(&self, backend: String) -> impl Future<Output = Result<(), ClientError>> + Send;
+    fn answer(&self, call: calls::AnswerCall) -> impl Future<Output = Result<(), ClientError>> + Send;
     fn complete(&self, call: calls::Complete) -> impl Future<Output = Result<Vec<String>, ClientError>> + Send;
 }
 
@@ -89,6 +90,10 @@ impl Daemon for Client {
 
     async fn connect(&self, backend: String) -> Result<(), ClientError> {
         self.call(calls::Connect { backend }).await.map(|_| ())
+    }
+
+    async fn answer(&self, call: calls::AnswerCall) -> Result<(), ClientError> {
+        self.call(call).await
     }
 
     async fn complete(&self, call: calls::Complete) -> Result<Vec<String>, ClientError> {

@@ -68,6 +68,7 @@ pub(super) fn overview() -> Overview {
             },
         ],
         notices: Vec::new(),
+        prompts: Vec::new(),
     }
 }
 

@@ -14,6 +14,7 @@ mod faults;
 mod harness_works;
 mod logins;
 mod machines;
+mod prompts;
 mod terminal_ui;
 mod tidy;
 mod tui_use;

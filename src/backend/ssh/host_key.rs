@@ -45,7 +45,7 @@ pub(super) async fn check(target: &Target, known: &Known, shown: &Shown) -> Resu
         Verdict::Revoked(entry) => Err(revoked(target, shown, &entry)),
         Verdict::Changed(entries) => {
             let known = entries.iter().map(Entry::words).collect();
-            target.desk.person.tell(Question::HostKeyChanged { host: name.clone(), key: shown.words(), known });
+            target.desk.person.tell(target.address(), Question::HostKeyChanged { host: name.clone(), key: shown.words(), known });
             Err(changed(target, shown, &entries))
         }
         Verdict::New | Verdict::Unvouched(_) if target.desk.trusts(name, &shown.blob()) => Ok(()),
@@ -65,7 +65,7 @@ pub(super) async fn check(target: &Target, known: &Known, shown: &Shown) -> Resu
 async fn ask(target: &Target, name: &str, shown: &Shown) -> Result<(), BackendError> {
     let Some(file) = target.known_hosts.first() else { return Err(unknown(target, shown)) };
     let question = Question::HostKey { host: name.to_owned(), key: shown.words(), file: file.display().to_string() };
-    match target.desk.person.ask(question).await {
+    match target.desk.person.ask(target.address(), question).await {
         Answer::Trust { save: true } => {
             // The person wanted it to be remembered: then a failure is theirs to know.
             write_down(target, name, shown).await.map_err(|e| not_written(target, file, &e))

@@ -107,7 +107,8 @@ impl Route {
     async fn refined(&self, ssh: &SshSettings, found: &Found, here: &Here, hop: bool) -> Result<(Target, Facts), BackendError> {
         let (me, ssh, found, here) = (self.clone(), ssh.clone(), found.clone(), here.clone());
         let work = move || {
-            let mut target = Target::new(&me.settings, &with_account(&ssh, &found, &here), me.client_env.clone()).with_desk(me.desk.clone());
+            let mut target =
+                Target::new(&me.settings, &with_account(&ssh, &found, &here), me.client_env.clone()).with_desk(me.desk.clone());
             target.hop = hop;
             let facts = target.refine(&ssh, &found, &here, &me.settings)?;
             Ok((target, facts))

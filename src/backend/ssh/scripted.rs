@@ -55,12 +55,12 @@ impl Operator for Scripted {
         !self.answers.lock().expect("whole").is_empty()
     }
 
-    fn ask(&self, question: Question) -> BoxFuture<'_, Answer> {
+    fn ask(&self, _address: String, question: Question) -> BoxFuture<'_, Answer> {
         self.asked.lock().expect("whole").push(question);
         ready(self.answers.lock().expect("whole").pop_front().unwrap_or_default()).boxed()
     }
 
-    fn tell(&self, question: Question) {
+    fn tell(&self, _address: String, question: Question) {
         self.told.lock().expect("whole").push(question);
     }
 }

@@ -139,6 +139,7 @@ impl State {
         };
         self.link = Link::Lost { reason, since, next_try, stopped };
         self.own.clear();
+        self.asked.clear();
         for block in self.blocks.values_mut() {
             block.reading = false;
             if !block.info.state.is_ended() {
@@ -182,6 +183,7 @@ impl State {
                 self.messages.push_back(super::Message { at: notice.at, level: notice.level, backend: notice.backend, text, times: 1 });
             }
         }
+        self.ask_all(overview.prompts);
         if let Some(Overlay::Sessions { backend, .. }) = &self.overlay
             && self.backend_index(backend).is_none()
         {
@@ -215,6 +217,8 @@ impl State {
                 let text = crate::tui::text::clean(&notice.message);
                 self.say(notice.level, notice.backend.as_deref(), text);
             }
+            Event::Prompt { prompt } => self.ask(*prompt),
+            Event::PromptClosed { id } => self.unask(id),
             // The loop asks for the overview.
             Event::Config | Event::Lagged => {}
             Event::Stopping => self.say(Level::Alert, None, "the daemon is ending"),

@@ -6,6 +6,7 @@
 pub(super) mod apply;
 pub(super) mod block;
 pub(super) mod completion;
+pub(super) mod dialog;
 pub(super) mod editor;
 pub(super) mod history;
 pub(super) mod lists;
@@ -159,6 +160,8 @@ pub(super) struct State {
     /// When the leader was pressed, while its key is awaited.
     pub(super) leader: Option<u64>,
     pub(super) overlay: Option<Overlay>,
+    /// Questions of logins, the one that is shown first.
+    pub(super) asked: VecDeque<dialog::Dialog>,
     pub(super) zoom: bool,
     pub(super) layout: Mode,
     pub(super) messages: VecDeque<Message>,
@@ -197,6 +200,7 @@ impl State {
             list: ListState::default(),
             leader: None,
             overlay: None,
+            asked: VecDeque::new(),
             zoom: false,
             layout: Mode::Auto,
             messages: VecDeque::new(),

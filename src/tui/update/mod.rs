@@ -2,6 +2,7 @@
 //!
 //! Invariant: pure over the state: the same input on the same state gives the same state and effects. Nothing here waits.
 
+mod dialog;
 mod go;
 mod lists;
 mod nav;
@@ -31,6 +32,9 @@ impl State {
     }
 
     fn key(&mut self, key: Key) -> Vec<Effect> {
+        if !self.asked.is_empty() {
+            return self.dialog_key(key);
+        }
         if self.overlay.is_some() {
             return self.overlay_key(key);
         }
@@ -97,6 +101,10 @@ impl State {
     }
 
     fn paste(&mut self, text: &str, cut: usize) -> Vec<Effect> {
+        if !self.asked.is_empty() {
+            self.dialog_paste(text);
+            return Vec::new();
+        }
         if self.overlay.is_some() || self.leader.is_some() {
             return Vec::new();
         }
@@ -134,7 +142,7 @@ impl State {
     }
 
     fn mouse(&mut self, mouse: Mouse) {
-        if self.overlay.is_some() {
+        if self.overlay.is_some() || !self.asked.is_empty() {
             return;
         }
         let at = |x, y| Position { x, y };
@@ -161,5 +169,7 @@ impl State {
     }
 }
 
+#[cfg(test)]
+mod dialog_tests;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@
 
 mod block;
 mod boxes;
+mod dialog;
 mod feed;
 mod line;
 mod lists;

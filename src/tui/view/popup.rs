@@ -13,6 +13,10 @@ use ratatui::style::Style;
 
 /// Draws what lies on top, if anything does.
 pub(super) fn draw(state: &State, buf: &mut Buffer, drawn: &mut Drawn) {
+    if super::dialog::draw(state, buf) {
+        drawn.cursor = None;
+        return;
+    }
     match &state.overlay {
         Some(Overlay::Setup { refused, .. }) => setup(state, refused.as_deref(), buf),
         Some(Overlay::Confirm(question)) => confirm(state, question, buf),
@@ -28,7 +32,7 @@ pub(super) fn draw(state: &State, buf: &mut Buffer, drawn: &mut Drawn) {
 }
 
 /// Draws a box in the middle with lines of text, the last of them at the bottom.
-fn dialog(state: &State, title: &str, lines: &[(String, Style)], last: &str, buf: &mut Buffer) {
+pub(super) fn dialog(state: &State, title: &str, lines: &[(String, Style)], last: &str, buf: &mut Buffer) {
     let theme = state.theme;
     let screen = *buf.area();
     let most = screen.width.saturating_sub(4).clamp(1, 72) as usize;

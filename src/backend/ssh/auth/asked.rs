@@ -68,13 +68,13 @@ impl Login<'_> {
         if count == 0 {
             // Something to read only, as that a message was sent to a telephone.
             if !matches!(&question, Question::Challenge { name, instructions, .. } if name.is_empty() && instructions.is_empty()) {
-                desk.person.tell(question);
+                desk.person.tell(self.target.address(), question);
                 self.quiet = false;
             }
             return Ok(Vec::new());
         }
         self.quiet = false;
-        match desk.person.ask(question).await {
+        match desk.person.ask(self.target.address(), question).await {
             Answer::Texts { mut texts, keep } => {
                 texts.resize(count, Secret::default());
                 if keep && may_keep {
@@ -97,7 +97,7 @@ impl Login<'_> {
                 None if !desk.person.there() => return Ok(self.unasked("a password")),
                 None => {
                     self.quiet = false;
-                    match desk.person.ask(Question::Password { again }).await {
+                    match desk.person.ask(self.target.address(), Question::Password { again }).await {
                         Answer::Texts { mut texts, keep } => (texts.pop().unwrap_or_default(), keep),
                         Answer::Cancel | Answer::Trust { .. } => return Err(unanswered(&self.wanted("a password"), &self.target.name)),
                     }

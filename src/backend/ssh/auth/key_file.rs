@@ -4,6 +4,7 @@
 //! it; a wrong one is asked for once more, and then no further.
 
 use super::super::desk::Desk;
+use super::super::target::Target;
 use super::pem;
 use crate::backend::{BackendError, ErrorKind};
 use crate::model::{Answer, Question, Secret};
@@ -79,7 +80,8 @@ impl KeyFile {
     }
 
     /// Gives the private key; asks for the passphrase when it is locked. Cancel safe: the question is taken back.
-    pub(super) async fn unlock(&mut self, desk: &Desk, backend: &str) -> Result<Arc<PrivateKey>, BackendError> {
+    pub(super) async fn unlock(&mut self, target: &Target) -> Result<Arc<PrivateKey>, BackendError> {
+        let (desk, backend) = (&target.desk, target.name.as_str());
         let text = match &self.content {
             Content::Open(key) => return Ok(key.clone()),
             Content::Public => return Err(refused(format!("{} holds no private key", self.path.display()))),
@@ -94,7 +96,7 @@ impl KeyFile {
                 .with_fix(nobody(backend, &format!(", or load the key into the ssh agent (`ssh-add {shown}`) and set `agent: true`"))));
         }
         for again in [false, true] {
-            let answer = desk.person.ask(Question::Passphrase { key: shown.clone(), again }).await;
+            let answer = desk.person.ask(target.address(), Question::Passphrase { key: shown.clone(), again }).await;
             let Answer::Texts { mut texts, keep } = answer else { return Err(unanswered(&format!("the passphrase of {shown}"), backend)) };
             let passphrase = texts.pop().unwrap_or_default();
             let text = text.clone();

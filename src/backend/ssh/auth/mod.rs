@@ -236,7 +236,7 @@ impl Login<'_> {
             return Ok(None);
         }
         self.quiet &= !file.is_locked(&desk);
-        let key = file.unlock(&desk, &self.target.name).await?;
+        let key = file.unlock(self.target).await?;
         Ok(Some((Candidate { public: Some(key.public_key().clone()), ..candidate }, whence)))
     }
 
@@ -244,9 +244,8 @@ impl Login<'_> {
     async fn offer(&mut self, public: PublicKey, candidate: Candidate) -> Result<Offer, BackendError> {
         let hash = self.hash(&public).await;
         let user = self.target.user.clone();
-        let desk = self.target.desk.clone();
         let mut signer = match (candidate.by, &mut self.agent) {
-            (By::File(at), _) => Signer::File { file: &mut self.files[at], desk: &desk, backend: &self.target.name, asked: false },
+            (By::File(at), _) => Signer::File { file: &mut self.files[at], target: self.target, asked: false },
             (By::Agent, Some(client)) => {
                 // The key may be in a device that wants a touch.
                 self.quiet &= !public.algorithm().as_str().starts_with("sk-");

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is signed is what russh hands over, and nothing else.
 
-use super::super::desk::Desk;
+use super::super::target::Target;
 use super::key_file::KeyFile;
 use crate::backend::BackendError;
 use russh::keys::agent::AgentIdentity;
@@ -19,7 +19,7 @@ pub(super) enum Signer<'a> {
     /// The agent signs with a key of its own.
     Agent { client: &'a mut AgentClient<UnixStream>, identity: Box<AgentIdentity> },
     /// A key file.
-    File { file: &'a mut KeyFile, desk: &'a Desk, backend: &'a str, asked: bool },
+    File { file: &'a mut KeyFile, target: &'a Target, asked: bool },
 }
 
 /// Why there is no signature.
@@ -45,9 +45,9 @@ impl russh::Signer for Signer<'_> {
             Self::Agent { client, identity } => {
                 client.sign_request(identity, hash, data).await.map_err(|e| SignError::Key(format!("the agent did not sign: {e}")))
             }
-            Self::File { file, desk, backend, asked } => {
-                *asked |= file.is_locked(desk);
-                let key = file.unlock(desk, backend).await.map_err(SignError::Login)?;
+            Self::File { file, target, asked } => {
+                *asked |= file.is_locked(&target.desk);
+                let key = file.unlock(target).await.map_err(SignError::Login)?;
                 let signature = sign(&key, hash, &data).map_err(|e| SignError::Key(format!("{}: {e}", file.path.display())))?;
                 // The length of a signature is far below four gigabytes.
                 data.extend_from_slice(&u32::try_from(signature.len()).unwrap_or(u32::MAX).to_be_bytes());
