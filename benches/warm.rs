@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::{Times, compare, connect, exec, harness, run, say, timed};
+use common::{Master, Times, compare, connect, exec, harness, quiet, run, say};
 use harness::lab;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Between two measurements, so that what one leaves to be done does not fall into the next.
@@ -24,13 +24,6 @@ fn main() {
             }
         });
     });
-}
-
-fn quiet(command: &mut Command) -> Duration {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let (status, time) = timed(|| command.status().expect("the plain tool starts"));
-    assert!(status.success(), "{command:?}: {status}");
-    time
 }
 
 /// Measures both in turns. `rest` false: one command right after the other, as a script does.
@@ -69,24 +62,8 @@ async fn local() {
 async fn ssh() {
     let Some(machines) = lab::share(1) else { return };
     let machine = &machines[0];
-    let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let control = format!("ControlPath={}", folder.path().join("c").display());
-    let mut master = machine.ssh();
-    let words: Vec<_> = master.get_args().map(ToOwned::to_owned).collect();
-    let over = |before: &[&str], after: &[&str]| {
-        let mut command = Command::new("ssh");
-        command.args(["-o", &control]).args(before).args(&words).args(after);
-        command
-    };
-    master = over(&["-M", "-N", "-f"], &[]);
-    quiet(&mut master);
-    let mut plain = over(&[], &["true"]);
-    let (ours, theirs) = turns(&machine.name, true, &mut plain).await;
+    let master = Master::start(machine);
+    let (ours, theirs) = turns(&machine.name, true, &mut master.command(&["true"])).await;
     compare("warm `true` over ssh", &ours, "ssh over a ControlMaster", &theirs, "target: at most 0.5");
-    machine.ctl(&["slow", "50"]);
-    let (ours, theirs) = turns(&machine.name, true, &mut plain).await;
-    compare("the same with 50 ms of round trip", &ours, "ssh over a ControlMaster", &theirs, "for information");
-    machine.ctl(&["fast"]);
-    quiet(&mut over(&["-O", "exit"], &[]));
     say("");
 }

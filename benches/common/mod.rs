@@ -11,7 +11,7 @@ use quarterdeck::client::{Client, Connect, Item, Items};
 use quarterdeck::model::{Exec, ExecResult};
 use quarterdeck::protocol::calls::ExecCall;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Set for the process that measures: it runs in the home that its parent made.
@@ -122,6 +122,47 @@ pub(crate) async fn exec(client: &Client, backend: &str, command: &str, follow: 
         }
     }
     panic!("{command:?} on {backend} ended without a result");
+}
+
+/// OpenSSH with a ControlMaster on a machine: the plain tool of the ssh benchmarks. The master ends with it.
+pub(crate) struct Master {
+    folder: tempfile::TempDir,
+    words: Vec<std::ffi::OsString>,
+}
+
+impl Master {
+    pub(crate) fn start(machine: &harness::lab::Machine) -> Self {
+        let words = machine.ssh().get_args().map(ToOwned::to_owned).collect();
+        let master = Self { folder: tempfile::tempdir().expect("a temporary folder can be made"), words };
+        quiet(&mut master.ssh(&["-M", "-N", "-f"], &[]));
+        master
+    }
+
+    /// `ssh` through the master, with a command.
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        self.ssh(&[], words)
+    }
+
+    fn ssh(&self, before: &[&str], after: &[&str]) -> Command {
+        let mut command = Command::new("ssh");
+        let path = format!("ControlPath={}", self.folder.path().join("c").display());
+        command.args(["-o", &path]).args(before).args(&self.words).args(after);
+        command
+    }
+}
+
+impl Drop for Master {
+    fn drop(&mut self) {
+        quiet(&mut self.ssh(&["-O", "exit"], &[]));
+    }
+}
+
+/// Runs a plain tool, which must succeed, and gives how long it took.
+pub(crate) fn quiet(command: &mut Command) -> Duration {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let (status, time) = timed(|| command.status().expect("the plain tool starts"));
+    assert!(status.success(), "{command:?}: {status}");
+    time
 }
 
 /// Measured times of one thing.
