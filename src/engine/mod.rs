@@ -233,16 +233,25 @@ impl Engine {
         session.detail().await.map_err(|e| EngineError::Internal(e.to_string()))
     }
 
-    /// Captures a session anew.
-    pub async fn session_reset(&self, backend: Option<&str>, session: Option<&str>) -> Result<SessionInfo, EngineError> {
+    /// Gives a session in which no command runs.
+    async fn resting_session(
+        &self,
+        backend: Option<&str>,
+        session: Option<&str>,
+    ) -> Result<(Arc<Place>, Arc<Session>, SessionInfo), EngineError> {
         let (place, session) = self.known_session(backend, session).await?;
         let info = session.info();
         if info.running > 0 {
-            return Err(EngineError::Refused(format!(
-                "session {:?} on {} has a running command; wait for it or kill it first",
-                info.name, info.backend
-            )));
+            let (name, on) = (&info.name, &info.backend);
+            let text = format!("session {name:?} on {on} has a running command; wait for it or kill it first");
+            return Err(EngineError::Refused(text));
         }
+        Ok((place, session, info))
+    }
+
+    /// Captures a session anew.
+    pub async fn session_reset(&self, backend: Option<&str>, session: Option<&str>) -> Result<SessionInfo, EngineError> {
+        let (place, session, _) = self.resting_session(backend, session).await?;
         self.reached(&place).await?;
         session.reset().await.map_err(|e| EngineError::Internal(e.to_string()))?;
         let info = session.info();
@@ -252,14 +261,7 @@ impl Engine {
 
     /// Closes a session.
     pub async fn session_close(&self, backend: Option<&str>, session: Option<&str>) -> Result<SessionInfo, EngineError> {
-        let (place, session) = self.known_session(backend, session).await?;
-        let info = session.info();
-        if info.running > 0 {
-            return Err(EngineError::Refused(format!(
-                "session {:?} on {} has a running command; wait for it or kill it first",
-                info.name, info.backend
-            )));
-        }
+        let (place, session, info) = self.resting_session(backend, session).await?;
         if let Err(error) = session.close().await {
             // Its name goes all the same: what is left on the far side is removed a day later, at a connect.
             let text = format!("the files of session {} on {} could not be removed now: {error}", info.name, info.backend);

@@ -83,19 +83,25 @@ async fn keep(log: &Log, stream: Stream, bytes: &[u8], watch: &Watch) {
     watch.changed.notify_one();
 }
 
+/// Reads the next piece in place of the last. Tells whether there is one; why not, where that is a fault, is noted.
+async fn more(stream: &mut Pipe, buffer: &mut Vec<u8>, watch: &Watch) -> bool {
+    buffer.clear();
+    match stream.read_buf(buffer).await {
+        Ok(n) => n > 0,
+        Err(error) => {
+            watch.seen().broken = Some(error.to_string());
+            false
+        }
+    }
+}
+
 /// stdout: everything but the fence is output.
 async fn read_out(mut stream: Pipe, mut fence: Fence, log: Arc<Log>, watch: Arc<Watch>) {
     let mut buffer = Vec::with_capacity(OUT_CHUNK);
     let mut scratch = Vec::new();
     loop {
-        buffer.clear();
-        match stream.read_buf(&mut buffer).await {
-            Ok(n) if n > 0 => {}
-            Ok(_) => break,
-            Err(error) => {
-                watch.seen().broken = Some(error.to_string());
-                break;
-            }
+        if !more(&mut stream, &mut buffer, &watch).await {
+            break;
         }
         let was_seen = fence.seen();
         let output = fence.feed(&buffer, &mut scratch);
@@ -121,14 +127,8 @@ async fn read_err(mut stream: Pipe, mut parser: Parser, log: Option<Arc<Log>>, w
     let mut buffer = Vec::with_capacity(ERR_CHUNK);
     let (mut records, mut rest) = (Vec::new(), Vec::new());
     loop {
-        buffer.clear();
-        match stream.read_buf(&mut buffer).await {
-            Ok(n) if n > 0 => {}
-            Ok(_) => break,
-            Err(error) => {
-                watch.seen().broken = Some(error.to_string());
-                break;
-            }
+        if !more(&mut stream, &mut buffer, &watch).await {
+            break;
         }
         rest.clear();
         parser.feed(&buffer, &mut records, &mut rest);

@@ -17,6 +17,7 @@ mod host_key;
 mod known_hosts;
 mod lanes;
 mod link;
+mod pattern;
 mod route;
 mod shell;
 mod single;

@@ -3,8 +3,8 @@
 //! Invariant: a condition that is not understood is refused unless an earlier one has failed already and OpenSSH would not look
 //! at it either.
 
-use super::pattern::fits_list;
 use super::reader::{NEEDS, Reader};
+use crate::backend::ssh::pattern::fits_list;
 
 /// Whether all conditions of a line hold.
 pub(super) fn applies(reader: &mut Reader<'_>, words: &[String]) -> Result<bool, String> {

@@ -8,7 +8,6 @@ mod found;
 mod keywords;
 mod lines;
 mod matching;
-mod pattern;
 mod reader;
 mod tokens;
 mod value;

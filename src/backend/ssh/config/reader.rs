@@ -5,9 +5,9 @@
 use super::keywords::{self, Kind};
 use super::lines::{self, Line};
 use super::matching;
-use super::pattern;
 use super::tokens::tilde;
 use super::value;
+use crate::backend::ssh::pattern;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::MetadataExt;

@@ -4,7 +4,7 @@
 
 use super::keywords::Kind;
 use super::lines::Line;
-use super::pattern;
+use crate::backend::ssh::pattern;
 use std::path::{Path, PathBuf};
 
 /// Files that one pattern of `Include` may name.

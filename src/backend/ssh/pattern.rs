@@ -1,4 +1,4 @@
-//! Patterns of ssh_config: `*`, `?`, lists with commas and negation.
+//! Patterns of ssh_config and known_hosts: `*`, `?`, lists with commas and negation.
 //!
 //! Invariant: pure.
 
