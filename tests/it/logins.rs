@@ -3,6 +3,8 @@
 
 use crate::harness::lab::{self, Machine};
 use crate::harness::qd::Home;
+use crate::harness::wait;
+use std::io::Read;
 use std::path::PathBuf;
 
 /// An account of a machine whose files the test may change; they are put back when it goes.
@@ -118,6 +120,45 @@ fn a_server_that_allows_one_thing_only_is_told() {
     }
     let nobody = Home::with_machines(&[m.account("nologin")], &[]);
     nobody.run(["exec", "-b", &m.name, "--", "echo ran"]).code(125).says(&["refuses logins", "login shell"]);
+}
+
+#[test]
+fn a_server_that_takes_no_more_logins_is_waited_for() {
+    let Some(machines) = lab::alone(1) else { return };
+    let (m, home) = (&machines[0], Home::with_machines(&machines, &["connect_timeout: 3"]));
+    let account = Account::new(m);
+    // Only the server itself counts logins, so it must read its settings again.
+    m.ctl(&["set", "MaxStartups 1:100:1"]);
+    account.root("kill -HUP 1");
+    // Somebody who has connected and does not log in.
+    let place = (m.address.as_str(), m.port);
+    let mut other = wait::until("the server listens again", wait::CAP, || std::net::TcpStream::connect(place).ok());
+    other.read_exact(&mut [0; 8]).expect("it greets");
+    let done = home.run(["exec", "-b", &m.name, "--", "echo ran"]).code(69).says(&[&m.name, "before"]);
+    assert_eq!(done.out(), "");
+    drop(other);
+    home.run(["backends", "connect", &m.name]).code(0);
+    works(&home, &m.name, "MaxStartups");
+    m.ctl(&["unset"]);
+    account.root("kill -HUP 1");
+    drop(wait::until("the server listens again", wait::CAP, || std::net::TcpStream::connect(place).ok()));
+}
+
+#[test]
+fn a_server_with_few_sessions_runs_many_commands() {
+    let Some(machines) = lab::alone(1) else { return };
+    let m = &machines[0];
+    for sessions in ["1", "2", "10"] {
+        m.ctl(&["set", &format!("MaxSessions {sessions}")]);
+        let home = Home::with_machines(&machines, &[]);
+        works(&home, &m.name, sessions);
+        let run = |i: i32| home.start(["exec", "-b", &m.name, "--", &format!("echo a{i} $KEPT; exit {i}")]);
+        let running: Vec<_> = (1..=20).map(|i| (i, run(i))).collect();
+        for (i, one) in running {
+            assert_eq!(one.done().code(i).out(), format!("a{i} 1\n"), "MaxSessions {sessions}");
+        }
+        m.ctl(&["unset"]);
+    }
 }
 
 #[test]

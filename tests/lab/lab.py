@@ -170,6 +170,8 @@ def listening(address, port):
 def sshd_config(machine, etc, listen):
     """The server's settings; `extra.conf` comes first, and the first value of a key wins."""
     lines = [
+        # Of this one key the last value wins.
+        "MaxStartups 200:30:400",
         f"Include {etc}/extra.conf",
         f"Port {machine['port']}",
         f"ListenAddress {listen}",
@@ -183,7 +185,6 @@ def sshd_config(machine, etc, listen):
         "StrictModes no",
         "PermitUserEnvironment no",
         "AcceptEnv LANG LC_*",
-        "MaxStartups 200:30:400",
         "UseDNS no",
         "PrintMotd no",
         "PrintLastLog no",
