@@ -52,17 +52,22 @@ pub fn reader_sh(nonce: &str) -> String {
 /// environment at all; otherwise it keeps what the login gave it.
 pub fn far_line(nonce: &str, pick: Pick, empty: bool) -> String {
     let clean = if empty { "env -i " } else { "" };
-    let bash = format!(
-        "qd_b=$(command -v bash 2>/dev/null) && exec {clean}\"$qd_b\" --norc --noprofile -c {} bash",
-        quote::text(&reader_bash(nonce))
-    );
     let keep_path = if empty { "env -i PATH=\"$PATH\" " } else { "" };
     let sh = format!("exec {keep_path}sh -c {} sh", quote::text(&reader_sh(nonce)));
-    let inner = match pick {
-        Pick::Auto => format!("{bash}; {sh}"),
-        Pick::Bash => format!("{bash}; echo 'qd: no bash here' >&2; exit 127"),
-        Pick::Sh => sh,
+    let (old, none) = match pick {
+        Pick::Auto => (sh.as_str(), sh.as_str()),
+        _ => ("echo 'qd: bash here is older than 4.1' >&2; exit 127", "echo 'qd: no bash here' >&2; exit 127"),
     };
+    // A bash that is too old for the reader (that of macOS) does what is to be done without one; all this is plain enough for it.
+    let reader = format!("case $BASH_VERSION in [0-3].*|4.0*) eval \"$1\";; esac; set --; {}", reader_bash(nonce));
+    // Without the environment there is no PATH, which `sh` is found by.
+    let old = format!("PATH=\"$2\"; {old}");
+    let bash = format!(
+        "qd_b=$(command -v bash 2>/dev/null) && exec {clean}\"$qd_b\" --norc --noprofile -c {} bash {} \"$PATH\"; {none}",
+        quote::text(&reader),
+        quote::text(&old)
+    );
+    let inner = if matches!(pick, Pick::Sh) { sh } else { bash };
     any_shell_runs(inner.as_bytes())
 }
 
@@ -124,5 +129,36 @@ mod tests {
         let line = far_line("0123456789abcdef", Pick::Auto, true);
         assert!(!line.contains('\n') && line.len() < 96 * 1024);
         assert_eq!(line.matches('\'').count(), 4);
+    }
+
+    /// Starts the line as a login shell does, with this folder before the others in PATH; gives what READY says and the rest.
+    fn started(line: &str, first: &std::path::Path) -> (Option<ReadyLine>, String) {
+        let path = format!("{}:{}", first.display(), std::env::var("PATH").expect("there is a PATH"));
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", line]).env("PATH", path).stdin(std::process::Stdio::null());
+        let done = command.output().expect("sh starts");
+        let ready = find_ready(&done.stderr, "0123456789abcdef").map(|(ready, ..)| ready);
+        (ready, String::from_utf8_lossy(&done.stderr).into_owned())
+    }
+
+    #[test]
+    fn a_bash_that_is_too_old_gives_way_to_sh() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let old = folder.path().join("bash");
+        // A bash that calls itself 3.2, with the arguments that it is started with.
+        let text =
+            "#!/bin/sh\nPATH=/usr/bin:/bin exec bash --norc --noprofile -c \"BASH_VERSION='3.2.57(1)-release'; $4\" \"$5\" \"$6\" \"$7\"\n";
+        std::fs::write(&old, text).expect("it is ours");
+        std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+        let none = tempfile::tempdir().expect("a folder");
+        for empty in [true, false] {
+            let (new, said) = started(&far_line("0123456789abcdef", Pick::Auto, empty), none.path());
+            assert_eq!(new.map(|r| r.kind).as_deref(), Some("bash"), "{said}");
+            let (ready, said) = started(&far_line("0123456789abcdef", Pick::Auto, empty), folder.path());
+            assert_eq!(ready.map(|r| r.kind).as_deref(), Some("sh"), "{said}");
+            let (ready, said) = started(&far_line("0123456789abcdef", Pick::Bash, empty), folder.path());
+            assert!(ready.is_none() && said.contains("older than 4.1"), "{said}");
+        }
     }
 }

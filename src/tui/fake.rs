@@ -369,7 +369,10 @@ impl Stage {
     pub(super) async fn wait_for(&mut self, what: &str, wanted: impl Fn(&str) -> bool) {
         let look = async {
             while !wanted(&self.screen.screen().contents()) {
-                assert!(self.read().await, "it ended before: {what}");
+                if !self.read().await {
+                    let ended = self.task.take().expect("it is waited for once").await;
+                    panic!("it ended before: {what}: {ended:?}\n{}", self.screen.screen().contents());
+                }
             }
         };
         let seen = tokio::time::timeout(CAP, look).await;
