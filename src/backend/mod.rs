@@ -19,11 +19,12 @@ pub use error::{BackendError, ErrorKind};
 pub use guard::Guard;
 pub use local::ClientEnv;
 
-use crate::model::{BackendKind, Capabilities, HostKeyChange, HostKeys};
+use crate::model::{BackendKind, Capabilities, Finding, HostKeyChange, HostKeys, Verdict};
 use futures::future::BoxFuture;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 /// A place where shells can be started.
 ///
@@ -61,6 +62,23 @@ pub trait Backend: Send + Sync {
     /// Gives its book of host keys, where a backend has such a thing.
     fn host_keys(&self) -> Option<&dyn HostKeyBook> {
         None
+    }
+
+    /// Examines the way to the place step by step and tells each finding as it comes: in one attempt, within the time limits of a
+    /// connection, asking nobody anything, on a connection of its own, so that nothing else is disturbed.
+    ///
+    /// Gives what further checks can start shells on; its connection ends when the last handle goes. None when it got no
+    /// further: then a finding says why. Cancel safe: dropped, nothing of it is left here or there.
+    fn examine<'a>(&'a self, tell: &'a mpsc::Sender<Finding>) -> BoxFuture<'a, Option<Arc<dyn Backend>>> {
+        Box::pin(async move {
+            let finding = match self.check().await {
+                Ok(_) => Finding::new("connection", Verdict::Ok, "it answers; more is not looked at for this kind of backend"),
+                Err(why) => Finding { fix: why.fix, ..Finding::new("connection", Verdict::Fail, why.message) },
+            };
+            // Whoever does not listen any more drops the examination.
+            let _ = tell.send(finding).await;
+            None
+        })
     }
 
     /// Closes the connection. Idempotent.

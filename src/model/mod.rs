@@ -6,16 +6,19 @@
 mod backend;
 mod event;
 mod exec;
+mod finding;
 pub mod health;
 mod outcome;
 mod process;
 mod prompt;
 pub mod redact;
+pub mod scrub;
 mod session;
 
 pub use backend::{BackendInfo, BackendKind, Capabilities, Health, HealthState};
 pub use event::{DaemonInfo, Event, Level, Notice, Overview};
 pub use exec::{Chunk, Exec, Kept, LogRead, LogStart, Run, Stream};
+pub use finding::{Finding, Verdict};
 pub use outcome::{EndedBy, ExecResult, Hint, Outcome, Warning, WarningCode, signal_number};
 pub use process::{ProcessId, ProcessInfo, ProcessState, Who, WhoKind};
 pub use prompt::{Answer, Field, HostKeyChange, HostKeys, KnownKey, Prompt, Question, Secret, ShownKey, Standing};

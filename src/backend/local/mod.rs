@@ -22,7 +22,7 @@ use super::ready::{self, Came};
 use super::{
     About, Ask, Backend, BackendError, Environment, ErrorKind, Exit, Family, Link, Members, Reached, Ready, Shell, ShellChoice, Start,
 };
-use crate::model::{BackendKind, Capabilities};
+use crate::model::{BackendKind, Capabilities, Finding};
 use crate::shell::start::{reader_bash, reader_sh};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -36,7 +36,7 @@ use std::time::Instant;
 use streams::{Room, Stdin, Stdout};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// Variables that an operator's newest client handed over; the engine replaces them as clients come.
 pub type ClientEnv = Arc<RwLock<Vec<(String, String)>>>;
@@ -175,6 +175,13 @@ impl Backend for Local {
             done.map_err(|e| BackendError::new(ErrorKind::Internal, format!("looking for processes failed: {e}")))?
         }
         .boxed()
+    }
+
+    /// There is no way to this machine: shells are started as always, apart from all others.
+    fn examine<'a>(&'a self, _tell: &'a mpsc::Sender<Finding>) -> BoxFuture<'a, Option<Arc<dyn Backend>>> {
+        let own = Self::new(self.client_env.clone());
+        let own: Arc<dyn Backend> = Arc::new(Self { reaper: self.reaper.clone(), ..own });
+        futures::future::ready(Some(own)).boxed()
     }
 
     /// There is no connection to close: local shells go on.

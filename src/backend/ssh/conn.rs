@@ -292,7 +292,38 @@ impl Conn {
         opening.await.unwrap_or_else(|e| Err(OpenError::Failed(BackendError::new(ErrorKind::Internal, format!("opening a channel: {e}")))))
     }
 
-    async fn open(&self, mut slot: Option<Slot>, command: &str) -> Result<Channel, OpenError> {
+    async fn open(&self, slot: Option<Slot>, command: &str) -> Result<Channel, OpenError> {
+        let channel = self.open_bare(slot).await?;
+        let asked = match channel.set_env(&self.target.set_env).await {
+            Ok(()) => channel.request(command).await,
+            Err(e) => Err(e),
+        };
+        match asked {
+            Ok(()) => Ok(channel),
+            Err(e) => Err(OpenError::Failed(self.broken(&e))),
+        }
+    }
+
+    /// Counts how many channels the server lets be open at a time, up to `most`: nothing is run on them, and all are closed
+    /// again. Cancel safe.
+    pub(super) async fn count_room(self: &Arc<Self>, most: usize) -> Result<usize, BackendError> {
+        let conn = self.clone();
+        let counting = tokio::spawn(async move {
+            let mut open = Vec::new();
+            while open.len() < most {
+                match conn.open_bare(None).await {
+                    Ok(channel) => open.push(channel),
+                    Err(OpenError::Full(_)) => break,
+                    Err(OpenError::Failed(e)) => return Err(e),
+                }
+            }
+            Ok(open.len())
+        });
+        counting.await.unwrap_or_else(|e| Err(BackendError::new(ErrorKind::Internal, format!("counting channels: {e}"))))
+    }
+
+    /// Opens a channel on which nothing runs yet.
+    async fn open_bare(&self, mut slot: Option<Slot>) -> Result<Channel, OpenError> {
         use ChannelOpenFailure::{ConnectFailed, ResourceShortage};
         let opened = tokio::select! {
             () = self.link.closed.cancelled() => Err(russh::Error::Disconnect),
@@ -313,15 +344,7 @@ impl Conn {
             slot.confirmed();
         }
         let sink = Sink::new(&self.runtime, &self.link.closed, slot);
-        let channel = Channel::new(channel, sink, self.link.clone(), self.runtime.clone());
-        let asked = match channel.set_env(&self.target.set_env).await {
-            Ok(()) => channel.request(command).await,
-            Err(e) => Err(e),
-        };
-        match asked {
-            Ok(()) => Ok(channel),
-            Err(e) => Err(OpenError::Failed(self.broken(&e))),
-        }
+        Ok(Channel::new(channel, sink, self.link.clone(), self.runtime.clone()))
     }
 
     /// Opens a stream from that machine on to another. Beside it goes one command that does nothing: a server that has only

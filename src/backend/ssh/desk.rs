@@ -19,7 +19,7 @@ pub(super) struct Desk {
     kept: Mutex<Kept>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Kept {
     /// Keys that were unlocked, by file.
     keys: HashMap<PathBuf, Arc<PrivateKey>>,
@@ -37,6 +37,11 @@ impl Desk {
     /// Makes one with its person.
     pub(super) fn new(person: Arc<Person>) -> Arc<Self> {
         Arc::new(Self { person, kept: Mutex::default() })
+    }
+
+    /// Gives one of its own that knows what this one does now, and has nobody to ask.
+    pub(super) fn without_person(&self) -> Arc<Self> {
+        Arc::new(Self { person: Arc::default(), kept: Mutex::new(self.lock().clone()) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {

@@ -2,13 +2,14 @@
 //!
 //! Invariant: an attempt that is given up leaves no socket and no task.
 
+use super::diary::Step;
 use super::target::Target;
 use crate::backend::{BackendError, ErrorKind};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{sleep, timeout};
 
@@ -22,11 +23,17 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(12);
 
 /// Connects within the target's limit. Cancel safe: nothing is left behind.
 pub(super) async fn dial(target: &Target) -> Result<TcpStream, BackendError> {
+    let began = Instant::now();
     let addrs = resolve(target).await?;
+    target.diary.note(Step::Resolved { addrs: addrs.clone(), took: began.elapsed() });
+    let began = Instant::now();
     let mut failures: Vec<(SocketAddr, io::Error)> = Vec::new();
     let from = source(target).await?;
     let stream = race(addrs, from, &mut failures).await.ok_or_else(|| explain(target, &failures))?;
     tune(&stream).map_err(|e| BackendError::new(ErrorKind::Internal, format!("cannot set up the socket to {}: {e}", target.place())))?;
+    if let Ok(addr) = stream.peer_addr() {
+        target.diary.note(Step::Connected { addr, took: began.elapsed() });
+    }
     Ok(stream)
 }
 

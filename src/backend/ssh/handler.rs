@@ -4,6 +4,7 @@
 //! 2 ms a packet at most, so one channel that nobody reads cannot stop the session. When the session ends, for whatever reason, the link is
 //! told as lost.
 
+use super::diary::Step;
 use super::known_hosts::{Known, Shown};
 use super::link::LinkState;
 use super::target::Target;
@@ -71,6 +72,7 @@ impl Handler for Events {
         if self.only_looks {
             return Ok(false);
         }
+        self.target.diary.note(Step::Spoke(words::own_name(&self.link.heard.opening())));
         host_key::check(&self.target, &self.known, &shown).await.map_err(Ended::Refused)?;
         Ok(true)
     }

@@ -3,6 +3,7 @@
 //! Invariant: a changed or revoked key is refused whatever the policy is, and nobody is asked about it; a line of a known_hosts
 //! file goes only when the operator says so by name.
 
+use super::diary::{Judged, Step};
 use super::known_hosts::edit;
 use super::known_hosts::{Entry, Known, Names, Shown, Verdict};
 use super::target::Target;
@@ -37,20 +38,34 @@ pub(super) async fn load(target: &Target) -> Result<Known, BackendError> {
     Ok(known)
 }
 
-/// Accepts the key or says why not. A new key that is accepted is written down.
+/// Accepts the key or says why not. A new key that is accepted is written down, unless the way is only examined.
 pub(super) async fn check(target: &Target, known: &Known, shown: &Shown) -> Result<(), BackendError> {
+    let verdict = known.judge(shown, now());
     let name = &known.names().name;
-    match known.judge(shown, now()) {
+    let accepted = match verdict {
+        Verdict::Known => Judged::Known,
+        _ if target.desk.trusts(name, &shown.blob()) => Judged::ForNow,
+        _ => Judged::New,
+    };
+    let done = judge(target, name, verdict, shown).await;
+    let judged = if done.is_ok() { accepted } else { Judged::Refused };
+    target.diary.note(Step::HostKey { key: shown.words(), judged });
+    done
+}
+
+async fn judge(target: &Target, name: &str, verdict: Verdict, shown: &Shown) -> Result<(), BackendError> {
+    match verdict {
         Verdict::Known => Ok(()),
         Verdict::Revoked(entry) => Err(revoked(target, shown, &entry)),
         Verdict::Changed(entries) => {
             let known = entries.iter().map(Entry::words).collect();
-            target.desk.person.tell(target.address(), Question::HostKeyChanged { host: name.clone(), key: shown.words(), known });
+            target.desk.person.tell(target.address(), Question::HostKeyChanged { host: name.to_owned(), key: shown.words(), known });
             Err(changed(target, shown, &entries))
         }
         Verdict::New | Verdict::Unvouched(_) if target.desk.trusts(name, &shown.blob()) => Ok(()),
         Verdict::Unvouched(why) => Err(unvouched(target, shown, &why)),
         Verdict::New if target.host_key == HostKeyPolicy::Strict => ask(target, name, shown).await,
+        Verdict::New if target.diary.examines() => Ok(()),
         Verdict::New => {
             // The key was accepted by the policy; that it cannot be remembered is no reason to refuse the host.
             if let Err(e) = write_down(target, name, shown).await {

@@ -12,6 +12,8 @@ mod config;
 mod conn;
 mod desk;
 mod dial;
+mod diary;
+mod examine;
 mod handler;
 mod host_key;
 mod known_hosts;
@@ -23,6 +25,7 @@ mod shell;
 mod single;
 mod sink;
 mod slots;
+mod solo;
 mod spill;
 mod spool;
 mod stream;
@@ -34,6 +37,8 @@ mod words;
 mod contract;
 #[cfg(test)]
 mod edges;
+#[cfg(test)]
+mod examining;
 #[cfg(test)]
 mod fake_server;
 #[cfg(test)]
@@ -52,7 +57,7 @@ use super::local::ClientEnv;
 use super::person::Person;
 use super::{About, Ask, Backend, BackendError, ErrorKind, Family, HostKeyBook, Members, Reached, Shell, Start};
 use crate::config::{BackendSettings, OnLost, SshSettings};
-use crate::model::{BackendKind, Capabilities, HostKeyChange, HostKeys};
+use crate::model::{BackendKind, Capabilities, Finding, HostKeyChange, HostKeys};
 use attendant::Habits;
 use desk::Desk;
 use futures::FutureExt;
@@ -60,6 +65,7 @@ use futures::future::BoxFuture;
 use route::Route;
 use single::{Connected, Connector};
 use std::sync::Arc;
+use tokio::sync::mpsc;
 
 /// A machine reached over ssh.
 pub struct Ssh {
@@ -144,6 +150,10 @@ impl Backend for Ssh {
 
     fn host_keys(&self) -> Option<&dyn HostKeyBook> {
         Some(self)
+    }
+
+    fn examine<'a>(&'a self, tell: &'a mpsc::Sender<Finding>) -> BoxFuture<'a, Option<Arc<dyn Backend>>> {
+        examine::examine(&self.route, self.about.capabilities, tell).boxed()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

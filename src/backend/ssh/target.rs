@@ -4,6 +4,7 @@
 
 use super::config::{Facts, Found, Here, METHODS};
 use super::desk::Desk;
+use super::diary::Diary;
 use crate::backend::local::ClientEnv;
 use crate::backend::{BackendError, ErrorKind};
 use crate::config::{BackendSettings, CONNECT_TIMEOUT, HostKeyPolicy, SshSettings};
@@ -61,6 +62,8 @@ pub(super) struct Target {
     pub(super) client_env: ClientEnv,
     /// Who is asked, and what was kept.
     pub(super) desk: Arc<Desk>,
+    /// Where the steps of a connection are told, when it is made to examine the way.
+    pub(super) diary: Diary,
 }
 
 /// What is between here and a machine.
@@ -129,6 +132,7 @@ impl Target {
             connect_timeout: settings.connect_timeout,
             client_env,
             desk: Arc::default(),
+            diary: Diary::default(),
         }
     }
 

@@ -67,6 +67,13 @@ pub(super) async fn handshake(target: &Target, link: &LinkState, ended: Ended) -
     }
 }
 
+/// The server's name for itself, `SSH-2.0-OpenSSH_9.2p1`, from its first bytes; empty when it did not say one.
+pub(super) fn own_name(opening: &[u8]) -> String {
+    let text = String::from_utf8_lossy(opening);
+    let line = text.lines().find(|line| line.starts_with("SSH-")).unwrap_or_default();
+    line.chars().filter(|c| !c.is_control()).take(120).collect::<String>().trim().to_owned()
+}
+
 /// Something answered, but not as an ssh server does.
 fn no_ssh(target: &Target, opening: &[u8]) -> BackendError {
     let text = String::from_utf8_lossy(opening);

@@ -24,12 +24,13 @@ impl Login<'_> {
         if !desk.person.there() && desk.text(&kept).is_none() {
             return Ok(self.unasked("an answer to its questions"));
         }
+        "keyboard-interactive".clone_into(&mut self.trying);
         let started = self.handle.authenticate_keyboard_interactive_start(&self.target.user, None).await;
         let mut reply = self.reply(started)?;
         self.began = true;
         for round in 1.. {
             let (name, instructions, prompts) = match reply {
-                Reply::Success => return Ok(Offer::In),
+                Reply::Success => return self.judge(Ok(AuthResult::Success)),
                 Reply::Failure { remaining_methods, partial_success } => {
                     desk.forget_text(&kept);
                     self.tried.push("keyboard-interactive".into());
@@ -103,6 +104,7 @@ impl Login<'_> {
                     }
                 }
             };
+            "a password".clone_into(&mut self.trying);
             let result = self.handle.authenticate_password(&self.target.user, text.expose()).await;
             self.began = true;
             let offer = self.judge(result.map_err(|e| e.to_string()))?;

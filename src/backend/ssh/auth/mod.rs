@@ -11,6 +11,7 @@ mod plan;
 mod signer;
 
 use super::agent::{self, Identity};
+use super::diary::{Answer, Step};
 use super::handler::Events;
 use super::known_hosts::fingerprint;
 use super::link::LinkState;
@@ -48,6 +49,8 @@ struct Login<'a> {
     seen: HashSet<(String, bool)>,
     /// What could not be offered, in words.
     passed_over: Vec<String>,
+    /// What is tried now, in words.
+    trying: String,
     /// Other ways that were refused.
     tried: Vec<String>,
     /// What a person would have had to give.
@@ -82,6 +85,7 @@ pub(super) async fn login(handle: &mut Handle<Events>, target: &Target, link: &L
         offered: Vec::new(),
         seen: HashSet::new(),
         passed_over: Vec::new(),
+        trying: String::new(),
         tried: Vec::new(),
         unasked: None,
         remaining: None,
@@ -113,6 +117,7 @@ impl Login<'_> {
         let methods = self.target.methods.clone();
         for (at, method) in methods.iter().enumerate() {
             if self.remaining.is_none() && (at > 0 || *method != MethodKind::PublicKey) {
+                "no key or answer at all".clone_into(&mut self.trying);
                 // Tells what the server would take, and gets in where it takes everybody.
                 let result = self.handle.authenticate_none(&self.target.user).await;
                 match self.judge(result.map_err(|e| e.to_string()))? {
@@ -159,7 +164,7 @@ impl Login<'_> {
                 Err(Unusable::Missing) if !given => {}
                 Err(Unusable::Missing) => return Err(self.broken_key(&path, "does not exist")),
                 Err(Unusable::Because(why)) if given => return Err(self.broken_key(&path, &why)),
-                Err(Unusable::Because(why)) => self.passed_over.push(format!("{} ({why})", path.display())),
+                Err(Unusable::Because(why)) => self.pass_over(format!("{} ({why})", path.display())),
             }
         }
         let mut held = Vec::new();
@@ -167,7 +172,7 @@ impl Login<'_> {
             match read {
                 Ok(Some(certificate)) => held.push(certificate),
                 Ok(None) => {}
-                Err(why) => self.passed_over.push(format!("the certificate {} ({why})", path.display())),
+                Err(why) => self.pass_over(format!("the certificate {} ({why})", path.display())),
             }
         }
         let identities = self.open_agent().await;
@@ -186,7 +191,7 @@ impl Login<'_> {
         let (mut client, identities) = match agent::open(&socket).await {
             Ok(agent) => agent,
             Err(e) => {
-                self.passed_over.push(format!("the agent at {} ({e})", socket.display()));
+                self.pass_over(format!("the agent at {} ({e})", socket.display()));
                 return Vec::new();
             }
         };
@@ -231,7 +236,7 @@ impl Login<'_> {
             return Ok(Some((candidate, whence)));
         }
         if file.is_locked(&desk) && !desk.person.there() {
-            self.passed_over.push(format!("{whence} (needs its passphrase)"));
+            self.pass_over(format!("{whence} (needs its passphrase)"));
             self.unasked.get_or_insert_with(|| format!("the passphrase of {whence}"));
             return Ok(None);
         }
@@ -271,13 +276,14 @@ impl Login<'_> {
     fn take(&mut self, key: &PublicKey, whence: &str, certificate: bool) -> bool {
         let print = fingerprint(key);
         if self.offered.len() >= MOST_KEYS {
-            self.passed_over.push(format!("{print} ({whence}: {MOST_KEYS} keys are enough)"));
+            self.pass_over(format!("{print} ({whence}: {MOST_KEYS} keys are enough)"));
             return false;
         }
         if !self.seen.insert((print.clone(), certificate)) {
             return false;
         }
-        self.offered.push(format!("{} {print} ({whence})", key.algorithm()));
+        self.trying = format!("{} {print} ({whence})", key.algorithm());
+        self.offered.push(self.trying.clone());
         true
     }
 
@@ -294,12 +300,27 @@ impl Login<'_> {
         self.rsa_hash.flatten()
     }
 
+    /// Notes what is not offered, with the reason.
+    fn pass_over(&mut self, what: String) {
+        self.target.diary.note(Step::PassedOver(what.clone()));
+        self.passed_over.push(what);
+    }
+
+    /// Tells whoever examines the way how what is tried was taken.
+    fn taken(&self, answer: Answer) {
+        self.target.diary.note(Step::Tried { what: self.trying.clone(), answer });
+    }
+
     /// Judges the server's answer.
     fn judge(&mut self, result: Result<AuthResult, String>) -> Result<Offer, BackendError> {
         match result {
-            Ok(AuthResult::Success) => Ok(Offer::In),
+            Ok(AuthResult::Success) => {
+                self.taken(Answer::In);
+                Ok(Offer::In)
+            }
             // A dead connection looks like a refusal that leaves nothing.
             Ok(AuthResult::Failure { remaining_methods, partial_success }) => {
+                self.taken(if partial_success { Answer::Partly } else { Answer::Refused });
                 self.alive()?;
                 self.remaining = Some(remaining_methods);
                 Ok(if partial_success { Offer::Partial } else { Offer::Refused })
@@ -307,7 +328,7 @@ impl Login<'_> {
             Err(e) => {
                 self.alive()?;
                 tracing::debug!("a key could not be used: {e}");
-                self.passed_over.push(e);
+                self.pass_over(e);
                 Ok(Offer::Refused)
             }
         }
