@@ -35,7 +35,8 @@ pub(super) struct Homes {
     pub(super) state: Option<Vec<u8>>,
 }
 
-fn settle_script(homes: &Homes, name: &str, files: &[File]) -> Vec<u8> {
+/// Gives the folders that ours may be made in, the first first, as words of a script.
+pub(super) fn roots(homes: &Homes) -> Vec<u8> {
     let absolute = |p: &&Vec<u8>| p.starts_with(b"/");
     let mut roots = Vec::new();
     match (homes.state.as_ref().filter(absolute), homes.home.as_ref().filter(absolute)) {
@@ -49,9 +50,13 @@ fn settle_script(homes: &Homes, name: &str, files: &[File]) -> Vec<u8> {
     for shared in ["/var/tmp", "/tmp", "/dev/shm"] {
         roots.push(format!("{shared}/quarterdeck-\"$(id -u)\"").into_bytes());
     }
+    roots.join(&b' ')
+}
+
+fn settle_script(homes: &Homes, name: &str, files: &[File]) -> Vec<u8> {
     let (daemon, _) = name.split_once('/').unwrap_or((name, ""));
     let mut out = b"umask 077\nfor d in ".to_vec();
-    out.extend(roots.join(&b' '));
+    out.extend(roots(homes));
     out.extend_from_slice(b"; do\nmkdir -p -- \"$d\" 2>/dev/null || continue\n");
     out.extend_from_slice(b"[ -d \"$d\" ] && [ ! -h \"$d\" ] && [ -O \"$d\" ] && chmod 700 -- \"$d\" 2>/dev/null || continue\n");
     out.extend_from_slice(format!("s=$d/{name}\nmkdir -p -- \"$s\" 2>/dev/null || continue\n").as_bytes());

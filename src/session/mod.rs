@@ -9,6 +9,7 @@ mod completions;
 mod drive;
 mod errand;
 mod error;
+pub mod examine;
 mod feed;
 mod files;
 mod handle;

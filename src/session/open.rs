@@ -9,7 +9,7 @@ use super::handle::Session;
 use super::own::Texts;
 use super::place::listed;
 use super::state::{Snapshot, show};
-use crate::backend::Environment;
+use crate::backend::{Backend, Environment, ShellChoice};
 use crate::model::WarningCode;
 use crate::shell::capture::{self, Ask, Captured};
 use crate::shell::state::{self, Statements};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Shells of accounts that are not meant for logins: there is nothing to ask them.
-const NO_SHELLS: [&str; 4] = ["", "nologin", "false", "true"];
+pub(super) const NO_SHELLS: [&str; 4] = ["", "nologin", "false", "true"];
 /// Limit of the last resort, which runs no start file.
 const PLAIN_LIMIT: Duration = Duration::from_secs(10);
 
@@ -208,34 +208,7 @@ impl Session {
     /// Asks one shell.
     async fn ask(&self, whom: Ask<'_>, limit: Duration) -> Result<(Captured, Answer), SessionError> {
         let settings = &self.place.settings;
-        let errand = Errand {
-            backend: &self.place.backend,
-            shell: settings.shell,
-            environment: Environment::Login,
-            start: settings.start_timeout,
-            limit,
-            what: "capture the login environment",
-        };
-        let mut asked = String::new();
-        let answer = errand
-            .run(|ready, nonce, id| {
-                asked = nonce.to_owned();
-                if ready.kind == "bash" {
-                    capture::script(whom, nonce, id)
-                } else {
-                    wrap_sh::capture_script(whom == Ask::Account, nonce, id)
-                }
-            })
-            .await?;
-        let read = if answer.ready.kind == "bash" {
-            capture::read(whom, &answer.stdout, &asked)
-        } else {
-            wrap_sh::captured(&answer.stdout, &asked)
-        };
-        match read {
-            Some(captured) => Ok((captured, answer)),
-            None => Err(errand.failed("a start file ended it, or replaced the shell by another program".to_owned())),
-        }
+        ask(&self.place.backend, settings.shell, settings.start_timeout, whom, limit).await
     }
 
     /// The variables that every session of ours has.
@@ -290,6 +263,30 @@ impl Session {
         };
         self.state().secrets = Some(secrets.clone());
         secrets
+    }
+}
+
+/// Asks one shell for the environment that it gives at a login. Not cancel safe: see [`Errand::run`].
+pub(super) async fn ask(
+    backend: &Arc<dyn Backend>,
+    shell: ShellChoice,
+    start: Duration,
+    whom: Ask<'_>,
+    limit: Duration,
+) -> Result<(Captured, Answer), SessionError> {
+    let errand = Errand { backend, shell, environment: Environment::Login, start, limit, what: "capture the login environment" };
+    let mut asked = String::new();
+    let answer = errand
+        .run(|ready, nonce, id| {
+            asked = nonce.to_owned();
+            if ready.kind == "bash" { capture::script(whom, nonce, id) } else { wrap_sh::capture_script(whom == Ask::Account, nonce, id) }
+        })
+        .await?;
+    let read =
+        if answer.ready.kind == "bash" { capture::read(whom, &answer.stdout, &asked) } else { wrap_sh::captured(&answer.stdout, &asked) };
+    match read {
+        Some(captured) => Ok((captured, answer)),
+        None => Err(errand.failed("a start file ended it, or replaced the shell by another program".to_owned())),
     }
 }
 
