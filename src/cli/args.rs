@@ -2,9 +2,11 @@
 //!
 //! Invariant: everything that can be judged without the daemon is judged here, and wrong use exits 64.
 
+mod doctor;
 mod exec;
 mod hostkey;
 
+pub(crate) use doctor::DoctorArgs;
 pub(crate) use exec::{ExecArgs, Json};
 pub(crate) use hostkey::{HostkeyArgs, HostkeyChangeArgs, HostkeyCommand};
 
@@ -96,6 +98,8 @@ pub(crate) enum Command {
     Session(SessionArgs),
     /// Check, show, find and migrate the config
     Config(ConfigArgs),
+    /// Examine backends step by step, and write a report
+    Doctor(DoctorArgs),
     /// Run the daemon in the foreground
     Serve(ServeArgs),
     /// Stop the daemon

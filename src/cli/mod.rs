@@ -7,6 +7,7 @@ mod backends;
 mod caller;
 mod command;
 mod config;
+mod doctor;
 mod duration;
 mod exec;
 mod failure;
@@ -147,6 +148,7 @@ async fn dispatch(args: &Args, screen: &Screen) -> Result<u8, Failure> {
         Some(Command::Hostkey(args)) => hostkey::run(global, args, screen).await,
         Some(Command::Session(args)) => session::run(global, args, screen).await,
         Some(Command::Config(args)) => config::run(global, args, screen),
+        Some(Command::Doctor(args)) => doctor::run(global, args, screen).await,
         Some(Command::Stop(args)) => stop::run(global, args, screen).await,
         None | Some(Command::Tui(_) | Command::Serve(_) | Command::Reap) => Err(Failure::Internal("this role is not a command".into())),
     }

@@ -27,7 +27,8 @@ pub(crate) enum Look {
 }
 
 impl Look {
-    fn code(self) -> &'static str {
+    /// The escape sequence that turns it on.
+    pub(super) fn code(self) -> &'static str {
         match self {
             Self::Plain => "",
             Self::Good => "\x1b[32m",

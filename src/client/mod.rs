@@ -4,6 +4,7 @@
 //! there is none.
 
 mod find;
+mod findings;
 mod greet;
 mod items;
 mod link;
@@ -13,13 +14,14 @@ mod stop;
 mod tests;
 
 use crate::model::{Chunk, Event, ExecResult, Kept, LogRead, ProcessInfo, Stream};
-use crate::protocol::calls::{Call, CallError, ExecCall, Follow, Read, ReadParams, Watch};
+use crate::protocol::calls::{Call, CallError, Doctor, ExecCall, Follow, Read, ReadParams, Watch};
 use link::{Handle, Incoming};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
+pub use findings::Findings;
 pub use items::{Items, Stdin};
 
 /// Events that may wait for a front end before the daemon is held back (it says `Lagged` when it has to drop some).
@@ -151,6 +153,11 @@ impl Client {
     /// Follows a log. Never waits; an unknown process shows in the first item.
     pub async fn follow(&self, call: Follow) -> Result<Items, ClientError> {
         Ok(Items::of_follow(self.handle.open(Follow::METHOD, &call)?, self.handle.clone()))
+    }
+
+    /// Examines a backend. Never waits; an unknown backend shows in the first finding.
+    pub async fn doctor(&self, call: Doctor) -> Result<Findings, ClientError> {
+        Ok(Findings::new(self.handle.open(Doctor::METHOD, &call)?, self.handle.clone()))
     }
 
     /// Watches everything: events arrive in the channel (bounded; the daemon says `Lagged` when some were dropped). The

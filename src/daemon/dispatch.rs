@@ -12,8 +12,12 @@ use crate::protocol::message::AnyRequest;
 use futures::future::{join_all, try_join_all};
 use std::str::FromStr;
 use std::time::Duration;
+use tokio::sync::mpsc;
 use tokio_util::bytes::Bytes;
 use zeroize::Zeroize;
+
+/// Findings between the engine and the connection.
+const FINDINGS: usize = 16;
 
 /// Answers one call and gives its stream's id.
 pub(super) async fn answer<S: Service>(call: Call<S>, mut text: Vec<u8>) -> u32 {
@@ -80,6 +84,7 @@ async fn plain<S: Service>(call: &Call<S>, request: AnyRequest) -> Result<Vec<u8
         }
         calls::AnswerCall::METHOD | calls::HostKeysCall::METHOD | calls::HostKeyChangeCall::METHOD => for_person(call, request).await,
         calls::Shutdown::METHOD => reply::<calls::Shutdown>(shutdown(call, request.params()?).await),
+        calls::Doctor::METHOD => reply::<calls::Doctor>(doctor(call, request.params()?).await?),
         other => Err(CallError {
             code: ErrorCode::UnknownMethod,
             message: format!("this daemon (quarterdeck {}) knows no call {other:?}", call.hub.info.version),
@@ -176,6 +181,20 @@ fn signal_number(name: &str) -> Result<i32, CallError> {
     let whole = if short.starts_with("SIG") { short } else { format!("SIG{short}") };
     let known = nix::sys::signal::Signal::from_str(&whole).map(|signal| signal as i32);
     known.map_err(|_| usage(format!("there is no signal {name:?}"), Some("name one as TERM, INT, HUP or KILL".into())))
+}
+
+/// Passes findings on as they come. Dropped, it ends the examination.
+async fn doctor<S: Service>(call: &Call<S>, params: calls::Doctor) -> Result<(), CallError> {
+    let (tell, mut told) = mpsc::channel(FINDINGS);
+    let pass_on = async {
+        while let Some(finding) = told.recv().await {
+            call.item(&finding)?;
+        }
+        Ok(())
+    };
+    let (done, passed) = tokio::join!(call.hub.service.doctor(&params.backend, tell), pass_on);
+    done.map_err(call_error)?;
+    passed
 }
 
 async fn shutdown<S: Service>(call: &Call<S>, params: calls::Shutdown) -> ShutdownReply {

@@ -5,8 +5,8 @@
 use super::service::Service;
 use crate::engine::{EngineError, Hold, Running};
 use crate::model::{
-    Answer, BackendInfo, BackendKind, Capabilities, Chunk, EndedBy, Event, Exec, ExecResult, Health, HostKeyChange, HostKeys, Kept,
-    LogRead, LogStart, Outcome, Overview, ProcessInfo, ProcessState, Run, SessionDetail, SessionInfo, Stream, Who,
+    Answer, BackendInfo, BackendKind, Capabilities, Chunk, EndedBy, Event, Exec, ExecResult, Finding, Health, HostKeyChange, HostKeys,
+    Kept, LogRead, LogStart, Outcome, Overview, ProcessInfo, ProcessState, Run, SessionDetail, SessionInfo, Stream, Verdict, Who,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -36,6 +36,8 @@ pub(super) struct Heard {
     pub(super) signals: Vec<(String, i32)>,
     pub(super) reloads: usize,
     pub(super) shut_down: bool,
+    /// Whether an examination was given up.
+    pub(super) given_up: bool,
     /// How far logs were read.
     pub(super) read_to: u64,
 }
@@ -47,6 +49,15 @@ struct Process {
     /// Bytes so far, and whether it has ended.
     grown: watch::Sender<(u64, bool)>,
     ending: watch::Sender<Option<EndedBy>>,
+}
+
+/// An examination that does not end by itself.
+struct Ending(Double);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.hear().given_up = true;
+    }
 }
 
 impl Double {
@@ -362,6 +373,20 @@ impl Service for Double {
 
     async fn complete(&self, backend: &str, session: &str, word: &str, command: bool) -> Result<Vec<String>, EngineError> {
         Ok(vec![format!("{backend} {session} {word} {command}")])
+    }
+
+    async fn doctor(&self, backend: &str, tell: mpsc::Sender<Finding>) -> Result<(), EngineError> {
+        let finding = |check: &str| Finding { backend: backend.into(), ..Finding::new(check, Verdict::Ok, "f") };
+        if backend == "nope" {
+            return Err(EngineError::NotFound("no backend \"nope\"".into()));
+        }
+        tell.send(finding("name")).await.unwrap();
+        if backend == "held" {
+            let _ended = Ending(self.clone());
+            return std::future::pending().await;
+        }
+        tell.send(finding("port")).await.unwrap();
+        Ok(())
     }
 
     fn set_client_env(&self, env: Vec<(String, String)>) {

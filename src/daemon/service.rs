@@ -5,8 +5,8 @@
 
 use crate::engine::{Engine, EngineError, Hold, Running};
 use crate::model::{
-    Answer, BackendInfo, Chunk, EndedBy, Event, Exec, HostKeyChange, HostKeys, Kept, LogRead, Overview, ProcessInfo, SessionDetail,
-    SessionInfo, Who,
+    Answer, BackendInfo, Chunk, EndedBy, Event, Exec, Finding, HostKeyChange, HostKeys, Kept, LogRead, Overview, ProcessInfo,
+    SessionDetail, SessionInfo, Who,
 };
 use std::future::Future;
 use std::time::Duration;
@@ -57,6 +57,7 @@ pub trait Service: Clone + Send + Sync + 'static {
     fn set_watchers(&self, count: usize);
     fn reload(&self, config: crate::config::Config) -> impl Future<Output = Result<(), EngineError>> + Send;
     fn running(&self) -> Vec<ProcessInfo>;
+    fn doctor(&self, backend: &str, tell: mpsc::Sender<Finding>) -> impl Future<Output = Result<(), EngineError>> + Send;
     fn shutdown(&self) -> impl Future<Output = ()> + Send;
 }
 
@@ -135,6 +136,9 @@ impl Service for Engine {
     }
     fn running(&self) -> Vec<ProcessInfo> {
         self.running()
+    }
+    async fn doctor(&self, backend: &str, tell: mpsc::Sender<Finding>) -> Result<(), EngineError> {
+        self.doctor(backend, tell).await
     }
     async fn shutdown(&self) {
         self.shutdown().await;

@@ -6,6 +6,7 @@ mod aftermath;
 pub mod clock;
 pub mod connection;
 mod core;
+mod doctor;
 mod hints;
 mod journal;
 mod place;

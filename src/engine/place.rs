@@ -45,6 +45,8 @@ pub(crate) struct Place {
     idle_turn: AtomicU32,
     /// Names of the sessions whose next shell may be waiting, the newest first.
     warm: Mutex<VecDeque<String>>,
+    /// Held while it is examined.
+    pub(crate) examined: tokio::sync::Mutex<()>,
     /// Gives room to commands that wait for it.
     _room: AbortOnDropHandle<()>,
 }
@@ -71,6 +73,7 @@ impl Place {
                 running: AtomicU32::new(0),
                 idle_turn: AtomicU32::new(0),
                 warm: Mutex::default(),
+                examined: tokio::sync::Mutex::default(),
                 _room: AbortOnDropHandle::new(room),
             }
         })

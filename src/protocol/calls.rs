@@ -157,6 +157,12 @@ calls! {
         /// Even when commands are running: they are ended.
         force: bool,
     }
+    /// Examines a backend. On the same stream an item `Finding` for each check, as it is made; the reply comes after the last.
+    /// When the client goes away before, it ends.
+    Doctor("doctor") -> () {
+        /// The backend.
+        backend: String,
+    }
 }
 
 /// The parameters of [`Read`].

@@ -159,6 +159,7 @@ const REQUESTS: &[&str] = &[
     r#"{"method":"host_keys","params":{"backend":"gpu","look":true}}"#,
     r#"{"method":"host_key_change","params":{"backend":"gpu","change":"replace","fingerprint":"SHA256:x"}}"#,
     r#"{"method":"shutdown","params":{"force":true}}"#,
+    r#"{"method":"doctor","params":{"backend":"gpu"}}"#,
 ];
 
 #[test]
@@ -188,6 +189,7 @@ fn golden_requests_still_read() {
         again::<calls::HostKeysCall>,
         again::<calls::HostKeyChangeCall>,
         again::<calls::Shutdown>,
+        again::<calls::Doctor>,
     ];
     assert_eq!((REQUESTS.len(), readers.len()), (calls::METHODS.len(), calls::METHODS.len()), "a call has no golden request");
     for ((golden, again), method) in REQUESTS.iter().zip(readers).zip(calls::METHODS) {
@@ -219,6 +221,9 @@ fn golden_replies_still_read() {
         check::<crate::model::Answer>(answer);
     }
     check::<calls::ShutdownReply>(r#"{"stopping":true,"running":[]}"#);
+    for verdict in ["ok", "warn", "fail", "skipped"] {
+        check::<crate::model::Finding>(&format!(r#"{{"backend":"gpu","check":"port","verdict":"{verdict}","fact":"f","fix":"x"}}"#));
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod cli_look;
 mod cli_use;
 mod crash;
 mod daemon;
+mod doctor;
 mod exec;
 mod faults;
 mod harness_works;

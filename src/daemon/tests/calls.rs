@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::{EndedBy, Event, LogRead, LogStart, ProcessState, Run, SessionInfo};
 use crate::protocol::calls::{
-    Call, Complete, Connect as ConnectCall, Disconnect, ErrorCode, Kill, SessionClose, SessionReset, SessionShow, Wait,
+    Call, Complete, Connect as ConnectCall, Disconnect, Doctor, ErrorCode, Kill, SessionClose, SessionReset, SessionShow, Wait,
 };
 use serde::{Deserialize, Serialize};
 
@@ -169,4 +169,25 @@ async fn an_unknown_call_and_bad_parameters_are_different_errors_and_end_nothing
     assert_eq!(code(client.call(FromTheFuture::default()).await.unwrap_err()), ErrorCode::UnknownMethod);
     assert_eq!(code(client.call(Garbled::default()).await.unwrap_err()), ErrorCode::BadParameters);
     client.call(OverviewCall {}).await.unwrap();
+}
+
+#[tokio::test]
+async fn findings_come_one_by_one_and_an_examination_ends_with_its_client() {
+    let bench = Bench::new();
+    let client = bench.agent().await;
+    let doctor = |backend: &str| Doctor { backend: backend.into() };
+    let mut findings = client.doctor(doctor("gpu")).await.unwrap();
+    let mut checks = Vec::new();
+    while let Some(finding) = capped(findings.next()).await {
+        checks.push(finding.unwrap().check);
+    }
+    assert_eq!(checks, ["name", "port"]);
+    let mut findings = client.doctor(doctor("nope")).await.unwrap();
+    assert_eq!(code(capped(findings.next()).await.unwrap().unwrap_err()), ErrorCode::NotFound);
+    assert!(findings.next().await.is_none());
+    let mut findings = client.doctor(doctor("held")).await.unwrap();
+    assert_eq!(capped(findings.next()).await.unwrap().unwrap().check, "name", "it comes although the examination goes on");
+    assert!(!bench.double.heard().given_up);
+    drop(findings);
+    until(&client, || bench.double.heard().given_up).await;
 }
