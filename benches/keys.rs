@@ -54,7 +54,7 @@ fn output_loop(home: &Home, backend: &str) -> Running {
 fn echoes(tui: &mut Pty) -> Times {
     let mut times = Times::default();
     for round in 0..KEYS {
-        let letter = ["~", "^"][round % 2];
+        let letter = ["`", "%"][round % 2];
         let before = tui.screen().matches(letter).count();
         let began = Instant::now();
         tui.send(letter);
