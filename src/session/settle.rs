@@ -13,6 +13,9 @@ use tokio::time::Instant;
 /// already. Far: it may be on its way.
 const DRAIN_NEAR: Duration = Duration::from_millis(30);
 const DRAIN_FAR: Duration = Duration::from_millis(400);
+/// Far, the end of the streams is told right behind the shell's exit, in a message of its own: so long it is waited for before
+/// somebody is asked who else may hold them, which takes a round trip.
+const END_FAR: Duration = Duration::from_millis(20);
 /// A process substitution that was just forked does not show yet what it will read and write: what is left is looked at
 /// again within so long of the shell's end.
 const YOUNG: Duration = Duration::from_millis(20);
@@ -31,6 +34,9 @@ pub(super) async fn settle(drive: &mut Drive<'_>, same_files: bool) -> Vec<u32> 
     }
     until_last_word(drive, if same_files { DRAIN_NEAR } else { DRAIN_FAR }).await;
     let background = drive.watch.seen().records.iter().any(|r| matches!(r, Record::End(end) if end.background));
+    if !same_files && !background {
+        until_streams_end(drive, Instant::now() + END_FAR).await;
+    }
     if drive.reading.is_none() && !background {
         return Vec::new();
     }
