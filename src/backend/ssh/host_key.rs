@@ -183,8 +183,11 @@ fn now() -> u64 {
 }
 
 fn not_written(target: &Target, file: &Path, e: &io::Error) -> BackendError {
+    // Errors of our own say what to do themselves.
+    let fix =
+        if e.kind() == io::ErrorKind::Other { "then try again" } else { "make the file writable, or name another first in `known_hosts:`" };
     BackendError::new(ErrorKind::HostKey, format!("cannot change what is known of {}: {}: {e}", target.place(), file.display()))
-        .with_fix("make the file writable, or name another first in `known_hosts:`")
+        .with_fix(fix)
 }
 
 fn unknown(target: &Target, shown: &Shown) -> BackendError {

@@ -132,8 +132,9 @@ enum Change {
 }
 
 fn line_without(line: &[u8], name: &str) -> Change {
-    let Ok(text) = std::str::from_utf8(line) else { return Change::Keep };
-    let Some((Marker::None, list, _)) = split(text) else { return Change::Keep };
+    // As it is read: a comment that is no UTF-8 makes a line no less valid.
+    let text = String::from_utf8_lossy(line);
+    let Some((Marker::None, list, _)) = split(&text) else { return Change::Keep };
     if !matches(list, name) {
         return Change::Keep;
     }
@@ -148,8 +149,8 @@ fn line_without(line: &[u8], name: &str) -> Change {
     if matches(&others, name) {
         return Change::Shared;
     }
-    let at = text.find(list).unwrap_or_default();
-    Change::Names([&text[..at], &others, &text[at + list.len()..]].concat().into_bytes())
+    let Some(at) = line.windows(list.len()).position(|bytes| bytes == list.as_bytes()) else { return Change::Shared };
+    Change::Names([&line[..at], others.as_bytes(), &line[at + list.len()..]].concat())
 }
 
 #[cfg(test)]
@@ -167,6 +168,13 @@ mod tests {
         assert_eq!(cut(text, "gpu"), Ok((after.to_owned(), 2)));
         assert_eq!(cut(text, "none"), Ok((text.to_owned(), 0)));
         assert_eq!(cut("gpu,!gpu2 ssh-rsa AA\n", "gpu"), Ok((String::new(), 1)));
+    }
+
+    #[test]
+    fn a_comment_that_is_no_text_keeps_no_key_trusted() {
+        assert_eq!(without(b"gpu ssh-rsa AA caf\xe9\nweb ssh-rsa AA\n", "gpu"), Ok((b"web ssh-rsa AA\n".to_vec(), 1)));
+        assert_eq!(without(b"web,gpu ssh-rsa AA caf\xe9\n", "gpu"), Ok((b"web ssh-rsa AA caf\xe9\n".to_vec(), 1)));
+        assert_eq!(without(b"caf\xe9,gpu,box ssh-rsa AA\n", "gpu"), Err(1));
     }
 
     #[test]

@@ -247,6 +247,11 @@ fn parse(file: &Path, number: usize, line: &str, names: &Names) -> Option<Entry>
     }
     let kind = words.next()?.to_owned();
     let blob = STANDARD.decode(words.next()?).ok()?;
+    // The key says of itself what it is; a line that says something else is none.
+    let length = usize::try_from(u32::from_be_bytes(*blob.first_chunk()?)).ok()?;
+    if blob.get(4..4 + length)? != kind.as_bytes() {
+        return None;
+    }
     Some(Entry { file: file.to_path_buf(), line: number, kind, blob, marker, exact })
 }
 
