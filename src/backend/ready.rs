@@ -179,6 +179,10 @@ fn ended(code: i32, noise: &[u8], place: &str) -> BackendError {
             .with_fix("set `shell: auto` for this backend: it then uses sh");
     }
     let silent = text.trim().is_empty();
+    if text.contains("sftp connections only") {
+        return BackendError::new(ErrorKind::NoShell, format!("{place} allows sftp alone (ForceCommand internal-sftp){}", said(noise)))
+            .with_fix("use an account that may run commands");
+    }
     match code {
         0 if !silent => BackendError::new(
             ErrorKind::NoShell,

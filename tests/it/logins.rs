@@ -106,7 +106,7 @@ fn a_server_that_allows_one_thing_only_is_told() {
     let home = Home::with_machines(&machines, &[]);
     let rows: [(&str, &[&str]); 3] = [
         ("ForceCommand echo only this", &["forced command", "only this"]),
-        ("ForceCommand internal-sftp", &["sftp connections only"]),
+        ("ForceCommand internal-sftp", &["sftp alone", "sftp connections only"]),
         ("ForceCommand /bin/false", &["ended with code 1"]),
     ];
     for (line, says) in rows {

@@ -27,8 +27,11 @@ pub(super) fn signal(signal: &Sig) -> String {
         Sig::TERM => "TERM",
         Sig::USR1 => "USR1",
     };
-    // OpenSSH writes signals outside the standard's list as `XCPU@openssh.com`.
-    format!("SIG{}", name.split('@').next().unwrap_or(name))
+    // OpenSSH says `SIG@openssh.com` of every signal that is not on the standard's list.
+    match name.split('@').next().unwrap_or(name) {
+        "SIG" | "" => "unknown".to_owned(),
+        name => format!("SIG{name}"),
+    }
 }
 
 /// Why the connection never came up.
