@@ -8,13 +8,14 @@ use crate::model::{Hint, Outcome};
 const INTERACTIVE: [&str; 16] =
     ["vim", "vi", "nvim", "nano", "emacs", "less", "more", "man", "top", "htop", "btop", "tmux", "screen", "watch", "nmtui", "mc"];
 
-/// Gives the advice for a command that ended so.
-pub(crate) fn of(outcome: &Outcome, no_directory: bool, command: &str) -> Vec<Hint> {
+/// Gives the advice for a command that ended so, with this output.
+pub(crate) fn of(outcome: &Outcome, no_directory: bool, command: &str, output: &str) -> Vec<Hint> {
     let hint = |code: &str, message: String| vec![Hint { code: code.to_owned(), message }];
     let first = command.split_whitespace().find(|word| !word.contains('=')).unwrap_or_default();
     let program = first.rsplit('/').next().unwrap_or_default();
     match outcome {
-        Outcome::Exited { exit_code: 127 } => {
+        // Other things end with 127 too: a variable that `set -u` does not allow.
+        Outcome::Exited { exit_code: 127 } if output.contains("not found") => {
             hint("command_not_found", "a program was not found on the session's PATH; `echo $PATH` in the same session shows it".to_owned())
         }
         Outcome::Exited { exit_code: 126 } if !no_directory => {
@@ -35,9 +36,11 @@ mod tests {
 
     #[test]
     fn advice_comes_only_where_it_fits() {
-        let code =
-            |outcome: Outcome, dir: bool, text: &str| of(&outcome, dir, text).into_iter().map(|h| h.code).collect::<Vec<_>>().join(",");
+        let code = |outcome: Outcome, dir: bool, text: &str| {
+            of(&outcome, dir, text, "bash: line 1: nosuch: command not found\n").into_iter().map(|h| h.code).collect::<Vec<_>>().join(",")
+        };
         assert_eq!(code(Outcome::Exited { exit_code: 127 }, false, "nosuch"), "command_not_found");
+        assert_eq!(of(&Outcome::Exited { exit_code: 127 }, false, "set -u; echo $X", "bash: line 1: X: unbound variable\n"), vec![]);
         assert_eq!(code(Outcome::Exited { exit_code: 126 }, false, "/etc/passwd"), "permission_denied");
         assert_eq!(code(Outcome::Exited { exit_code: 126 }, true, "true"), "");
         assert_eq!(code(Outcome::TimedOut, false, "TERM=xterm /usr/bin/vim x"), "interactive_program");

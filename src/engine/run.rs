@@ -241,7 +241,7 @@ impl One {
             Outcome::Exited { exit_code } => exit_code_meaning(&self.exec.command, *exit_code),
             _ => None,
         };
-        let hints = hints::of(&ended.outcome, ended.no_directory, &self.exec.command);
+        let hints = hints::of(&ended.outcome, ended.no_directory, &self.exec.command, &text.text);
         // The file is named in the result, so it is whole by then.
         if text.total > 0 {
             self.log.flush().await;
