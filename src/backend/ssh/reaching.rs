@@ -171,7 +171,7 @@ async fn a_broken_way_names_the_hop() {
     // It leads in a circle.
     config.write("Host *\n ProxyJump a,b\n");
     let e = config.refusal("gpu").await;
-    assert!(e.kind == ErrorKind::Config && e.message.contains("in a circle"), "{e}");
+    assert!(e.kind == ErrorKind::Unreachable && e.message.contains("in a circle"), "{e}");
 }
 
 #[tokio::test]
@@ -280,7 +280,7 @@ async fn a_name_that_a_shell_would_run_is_refused() {
     let config = Config::new("");
     config.write(&format!("Host *\n User x;touch${{IFS}}{0}\n ProxyCommand echo %r\n", config.path("run").display()));
     let e = config.refusal("gpu").await;
-    assert!(e.kind == ErrorKind::Config && e.message.contains("cannot be handed to a ProxyCommand"), "{e}");
+    assert!(e.kind == ErrorKind::Unreachable && e.message.contains("cannot be handed to a ProxyCommand"), "{e}");
     assert!(!config.path("run").exists());
 }
 

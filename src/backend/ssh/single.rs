@@ -201,7 +201,12 @@ impl Drop for Connector {
 
 /// Looks up the way as it is now, and connects.
 async fn connect(route: &Route) -> Result<Arc<Conn>, BackendError> {
-    conn::connect(&route.target().await?).await
+    // A mistake in an ssh_config is looked for again at the next attempt, which asks nobody: it may have been corrected.
+    let target = route.target().await.map_err(|e| match e.kind {
+        ErrorKind::Config => BackendError { kind: ErrorKind::Unreachable, ..e },
+        _ => e,
+    })?;
+    conn::connect(&target).await
 }
 
 /// Tells the backend when a connection ends.
