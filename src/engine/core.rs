@@ -97,7 +97,7 @@ impl Core {
             return Err(EngineError::Usage(format!("{name:?} names several backends at once, which is not in this version; name one")));
         }
         let mut known: Vec<&Arc<Place>> = state.places.values().collect();
-        known.sort_by_key(|p| p.settings.slot);
+        known.sort_by_key(|p| p.slot());
         let names: Vec<&str> = known.iter().map(|p| p.settings.name.as_str()).collect();
         let near = nearest(name, names.iter().copied()).map_or_else(String::new, |n| format!("; did you mean {n}?"));
         Err(EngineError::NotFound(format!("no backend {name:?}: there are {}{near}", names.join(", "))))
@@ -165,7 +165,7 @@ impl Core {
     pub(crate) fn overview(&self) -> Overview {
         let state = self.state();
         let mut places: Vec<&Arc<Place>> = state.places.values().collect();
-        places.sort_by_key(|p| p.settings.slot);
+        places.sort_by_key(|p| p.slot());
         let daemon = DaemonInfo {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -222,7 +222,7 @@ impl Core {
             let mut places = BTreeMap::new();
             let mut fresh = Vec::new();
             for settings in &config.backends {
-                let old = state.places.remove(&settings.name).filter(|p| p.settings == *settings && state.config.lifetime == lifetime);
+                let old = state.places.remove(&settings.name).filter(|p| p.takes(settings) && state.config.lifetime == lifetime);
                 let place = old.unwrap_or_else(|| {
                     let place = Place::new(settings.clone(), &self.shared, lifetime);
                     fresh.push(place.clone());

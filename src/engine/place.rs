@@ -41,6 +41,8 @@ pub(crate) struct Place {
     desk: Arc<Desk>,
     person: Arc<Person>,
     sessions: Mutex<BTreeMap<String, Arc<Session>>>,
+    /// Its number now: it changes when another backend comes or goes.
+    slot: AtomicU32,
     running: AtomicU32,
     idle_turn: AtomicU32,
     /// Names of the sessions whose next shell may be waiting, the newest first.
@@ -65,6 +67,7 @@ impl Place {
         Arc::new_cyclic(|me| {
             let room = tokio::spawn(give_room(me.clone(), connection.backend().clone()));
             Self {
+                slot: AtomicU32::new(settings.slot),
                 settings,
                 connection,
                 desk,
@@ -100,6 +103,21 @@ impl Place {
             () = self.person.asked() => Err(BackendError::new(ErrorKind::Authentication, "its login waits for a person's answer")
                 .with_fix("an operator answers in qd's terminal UI or where `qd backends connect` was started; then run the command again")),
         }
+    }
+
+    /// Gives its number.
+    pub(crate) fn slot(&self) -> u32 {
+        self.slot.load(Ordering::Acquire)
+    }
+
+    /// Takes over settings that differ in the number alone, which costs neither its connection nor what a login was told; false
+    /// for others.
+    pub(crate) fn takes(&self, settings: &BackendSettings) -> bool {
+        let same = self.settings == BackendSettings { slot: self.settings.slot, ..settings.clone() };
+        if same {
+            self.slot.store(settings.slot, Ordering::Release);
+        }
+        same
     }
 
     /// Gives a session, opening it when it is not open: its state is what the state folder holds, or a new one.
@@ -209,7 +227,7 @@ impl Place {
         let led = about.link.borrow().address.clone();
         BackendInfo {
             name: self.settings.name.clone(),
-            slot: self.settings.slot,
+            slot: self.slot(),
             kind: self.settings.kind.kind(),
             address: led.unwrap_or_else(|| about.address.clone()),
             tags: self.settings.tags.clone(),

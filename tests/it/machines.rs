@@ -1,7 +1,7 @@
 //! Real ssh machines: commands, faults, and coming back from them. What is lost is said; nothing else is disturbed.
 
 use crate::harness::lab::{self, Machine};
-use crate::harness::qd::Home;
+use crate::harness::qd::{Home, machines_config};
 use crate::harness::run::Running;
 use crate::harness::wait;
 use std::time::Duration;
@@ -268,5 +268,18 @@ fn disconnect_and_connect_keep_the_session() {
     assert_eq!(home.backend(b)["health"]["state"], "idle");
     home.run(["backends", "connect", b]).code(0);
     assert_eq!(home.backend(b)["health"]["state"], "up");
+    settled(&home, b);
+}
+
+#[test]
+fn a_backend_whose_number_changes_keeps_its_connection() {
+    let Some(machines) = lab::share(2) else { return };
+    let (b, home) = (&machines[1].name, Home::with_machines(&machines, &[]));
+    settle(&home, b);
+    let before = home.backend(b);
+    home.write_config(&machines_config(&machines[1..], &[]));
+    let after =
+        wait::until("the changed config is taken up", wait::CAP, || Some(home.backend(b)).filter(|row| row["slot"] != before["slot"]));
+    assert_eq!((&after["health"]["state"], &after["health"]["since"]), (&"up".into(), &before["health"]["since"]), "{after:#}");
     settled(&home, b);
 }
