@@ -90,6 +90,10 @@ impl Person {
 
     /// Asks and waits for the answer, at most five minutes. Cancel safe: the question is taken back.
     pub async fn ask(&self, address: String, question: Question) -> Answer {
+        // Nobody is asked, so nobody who waits for the login may think that somebody was.
+        if !self.there() {
+            return Answer::default();
+        }
         let _open = Open::new(&self.spent);
         timeout(THINKING, self.operator.ask(address, question)).await.unwrap_or_default()
     }
@@ -168,6 +172,20 @@ mod tests {
         }
 
         fn tell(&self, _address: String, _question: Question) {}
+    }
+
+    #[tokio::test]
+    async fn where_nobody_is_nothing_was_asked() {
+        let person = Person::default();
+        let mut asked = std::pin::pin!(person.asked());
+        let answer = person.ask("ada@gpu:22".into(), Question::Password { again: false });
+        let answer = tokio::select! {
+            biased;
+            () = &mut asked => panic!("somebody was asked"),
+            answer = answer => answer,
+        };
+        assert_eq!(answer, Answer::Cancel);
+        assert!(asked.now_or_never().is_none());
     }
 
     #[tokio::test]
