@@ -84,7 +84,7 @@ keep) keep=1;;
 note) began "$a"; [ "$began" ] && noted="$noted $a:$began:$b";;
 forget) new=''; for p in $noted; do [ "${p%%:*}" = "$a" ] || new="$new $p"; done; noted=$new;;
 family) members "$a" "$b" "$c"; list $family; answer "$id" members "$list - -";;
-signal) members "$a" "$b" "$c"; kill -"$d" $family; list $family; answer "$id" members "$list - -";;
+signal) members "$a" "$b" "$c"; new=''; for p in $family; do kill -"$d" "$p" && new="$new $p"; done; list $new; answer "$id" members "$list - -";;
 end) { end "$a" "$b" "$c" "$d"; answer "$id" ended "$list"; } </dev/null &;;
 ?*) answer "$id" refused "$verb";;
 esac

@@ -178,7 +178,7 @@ keep) keep=1;;
 note) stat_of "$a" && noted[$a]="${stat[19]} $b";;
 forget) unset -v "noted[$a]";;
 family) members "$a" "$b" "$c"; classify; list "${!family[@]}"; s=$list; list "${!ending[@]}"; s+=" $list"; list "${!tails[@]}"; answer "$id" members "$s $list";;
-signal) members "$a" "$b" "$c"; ((${#family[@]})) && kill -"$d" "${!family[@]}"; list "${!family[@]}"; answer "$id" members "$list - -";;
+signal) members "$a" "$b" "$c"; for p in "${!family[@]}"; do kill -"$d" "$p" || unset -v "family[$p]"; done; list "${!family[@]}"; answer "$id" members "$list - -";;
 end) { end "$a" "$b" "$c" "$d"; answer "$id" ended "$list"; } </dev/null &;;
 *) answer "$id" refused "$verb";;
 esac

@@ -186,7 +186,8 @@ pub(crate) struct WaitArgs {
 #[command(after_help = "\
 Without -s the command and all that it started are ended: first politely (TERM),
 after the grace time for certain (KILL), and it is checked that nothing is left.
-With -s one signal is sent and nothing more is done.")]
+With -s one signal is sent and nothing more is done; it is told who got it, and an
+error (exit code 1) when nobody did.")]
 pub(crate) struct KillArgs {
     /// The commands' ids, or unique prefixes of them
     #[arg(value_name = "ID", required = true)]

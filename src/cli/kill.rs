@@ -5,8 +5,8 @@
 use super::args::{Global, KillArgs};
 use super::failure::{Failure, code};
 use super::screen::Screen;
-use super::{caller, wait};
-use crate::model::WarningCode;
+use super::{caller, wait, words};
+use crate::model::{ProcessInfo, WarningCode};
 use crate::protocol::calls::Kill;
 use crate::report::ExitCode;
 
@@ -14,8 +14,19 @@ use crate::report::ExitCode;
 pub(crate) async fn run(global: &Global, args: &KillArgs, screen: &Screen) -> Result<u8, Failure> {
     let client = caller::need(global, &args.ids.join(", ")).await?;
     let grace_ms = args.grace.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-    let rows = client.call(Kill { processes: args.ids.clone(), signal: args.signal.clone(), grace_ms }).await?;
-    wait::show(&rows, args.json, screen)?;
+    let killed = client.call(Kill { processes: args.ids.clone(), signal: args.signal.clone(), grace_ms }).await?;
+    let rows: Vec<ProcessInfo> = killed.iter().map(|one| one.process.clone()).collect();
+    if args.json {
+        screen.json(&killed)?;
+    } else {
+        wait::show(&rows, false, screen)?;
+    }
+    if let Some(signal) = &args.signal {
+        for one in &killed {
+            let pids: Vec<String> = one.signalled.iter().map(u32::to_string).collect();
+            screen.say(&format!("{signal} went to {} of {}: {}", words::processes(pids.len()), one.process.id, pids.join(", ")));
+        }
+    }
     for row in &rows {
         for warning in row.warnings.iter().filter(|w| matches!(w.code, WarningCode::KillUnverified | WarningCode::OrphansLeft)) {
             screen.say(&format!("warning: {}: {}", row.id, warning.message));

@@ -51,6 +51,11 @@ pub(crate) fn state(state: &ProcessState) -> Cell {
     }
 }
 
+/// Says how many processes.
+pub(crate) fn processes(count: usize) -> String {
+    if count == 1 { "1 process".into() } else { format!("{count} processes") }
+}
+
 /// Says how a command ended, in two or three words.
 pub(crate) fn ended(outcome: &Outcome) -> String {
     match outcome {

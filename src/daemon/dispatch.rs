@@ -7,7 +7,7 @@ use super::errors::{call_error, no_json, refused, usage};
 use super::service::Service;
 use super::stream;
 use crate::model::{Chunk, EndedBy, Overview, ProcessInfo, Stream};
-use crate::protocol::calls::{self, Call as _, CallError, ErrorCode, ShutdownReply};
+use crate::protocol::calls::{self, Call as _, CallError, ErrorCode, Killed, ShutdownReply};
 use crate::protocol::message::AnyRequest;
 use futures::future::{join_all, try_join_all};
 use std::str::FromStr;
@@ -160,7 +160,7 @@ async fn wait<S: Service>(call: &Call<S>, params: calls::Wait) -> Result<Vec<Pro
     }
 }
 
-async fn kill<S: Service>(call: &Call<S>, params: calls::Kill) -> Result<Vec<ProcessInfo>, CallError> {
+async fn kill<S: Service>(call: &Call<S>, params: calls::Kill) -> Result<Vec<Killed>, CallError> {
     let service = &call.hub.service;
     let signal = params.signal.as_deref().map(signal_number).transpose()?;
     let by = if call.guest.is_operator() { EndedBy::Operator } else { EndedBy::Agent };
@@ -168,8 +168,8 @@ async fn kill<S: Service>(call: &Call<S>, params: calls::Kill) -> Result<Vec<Pro
     let rows = params.processes.iter().map(|process| service.process(process)).collect::<Result<Vec<_>, _>>().map_err(call_error)?;
     let ended = rows.iter().map(|row| async move {
         match signal {
-            Some(signal) => service.signal(&row.id, signal).await,
-            None => service.end(&row.id, by, grace).await,
+            Some(signal) => service.signal(&row.id, signal).await.map(|(process, signalled)| Killed { process, signalled }),
+            None => service.end(&row.id, by, grace).await.map(|process| Killed { process, signalled: Vec::new() }),
         }
     });
     // All of them are tried before the first failure is told.

@@ -273,9 +273,13 @@ impl Service for Double {
         self.ended(process).await
     }
 
-    async fn signal(&self, process: &str, signal: i32) -> Result<ProcessInfo, EngineError> {
+    async fn signal(&self, process: &str, signal: i32) -> Result<(ProcessInfo, Vec<u32>), EngineError> {
         self.hear().signals.push((process.into(), signal));
-        self.process(process)
+        let info = self.process(process)?;
+        if info.state.is_ended() {
+            return Err(EngineError::Refused(format!("{process} has ended")));
+        }
+        Ok((info, vec![7, 9]))
     }
 
     fn overview(&self) -> Overview {

@@ -23,7 +23,7 @@ pub trait Service: Clone + Send + Sync + 'static {
         stdin: Option<mpsc::Receiver<Vec<u8>>>,
     ) -> impl Future<Output = Result<Running, EngineError>> + Send;
     fn end(&self, process: &str, by: EndedBy, grace: Duration) -> impl Future<Output = Result<ProcessInfo, EngineError>> + Send;
-    fn signal(&self, process: &str, signal: i32) -> impl Future<Output = Result<ProcessInfo, EngineError>> + Send;
+    fn signal(&self, process: &str, signal: i32) -> impl Future<Output = Result<(ProcessInfo, Vec<u32>), EngineError>> + Send;
     fn overview(&self) -> Overview;
     fn process(&self, process: &str) -> Result<ProcessInfo, EngineError>;
     fn read(&self, read: LogRead) -> impl Future<Output = Result<Chunk, EngineError>> + Send;
@@ -71,7 +71,7 @@ impl Service for Engine {
     async fn end(&self, process: &str, by: EndedBy, grace: Duration) -> Result<ProcessInfo, EngineError> {
         self.end(process, by, grace).await
     }
-    async fn signal(&self, process: &str, signal: i32) -> Result<ProcessInfo, EngineError> {
+    async fn signal(&self, process: &str, signal: i32) -> Result<(ProcessInfo, Vec<u32>), EngineError> {
         self.signal(process, signal).await
     }
     fn overview(&self) -> Overview {

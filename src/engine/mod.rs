@@ -13,6 +13,7 @@ mod place;
 mod prompts;
 mod run;
 mod shared;
+mod signal;
 mod sweep;
 mod table;
 
@@ -24,7 +25,7 @@ use crate::model::{
 };
 use crate::paths::Paths;
 pub use crate::session::log::{Hold, Reader};
-use crate::session::{Session, Stop, log::Log};
+use crate::session::{Session, log::Log};
 use place::Place;
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,17 +125,10 @@ impl Engine {
         self.core.end(process, by, grace).await
     }
 
-    /// Sends a signal to a command's tree.
-    pub async fn signal(&self, process: &str, signal: i32) -> Result<ProcessInfo, EngineError> {
-        let (stops, info) = {
-            let state = self.core.state();
-            let entry = state.table.find(process)?;
-            (entry.stops.clone(), entry.shown())
-        };
-        if stops.send(Stop::Signal(signal)).await.is_err() {
-            return Err(EngineError::Refused(format!("{} has ended", info.id)));
-        }
-        Ok(info)
+    /// Sends a signal to a command's tree and tells which processes got it: at least one, or it is an error that says why none
+    /// did. Cancel safe: a signal that was asked for is sent.
+    pub async fn signal(&self, process: &str, signal: i32) -> Result<(ProcessInfo, Vec<u32>), EngineError> {
+        self.core.signal(process, signal).await
     }
 
     /// Everything at this moment.

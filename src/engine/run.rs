@@ -179,7 +179,8 @@ impl One {
                 done = &mut ready => return done.map_err(|e| self.refused(&e)),
                 stop = stops.recv() => match stop {
                     Some(Stop::End { by, .. }) => return Err(Outcome::Cancelled { ended_by: by }),
-                    Some(Stop::Signal(_)) => {}
+                    // Whoever asked hears that nothing runs that could get it.
+                    Some(Stop::Signal { .. }) => {}
                     None => return Err(Outcome::Cancelled { ended_by: EndedBy::Daemon }),
                 },
             }

@@ -78,8 +78,9 @@ calls! {
         /// Longest wait in milliseconds; then the rows come as they are.
         timeout_ms: Option<u64>,
     }
-    /// Ends processes, or sends them one signal; answers with their rows once the ending is done (with a signal: once sent).
-    Kill("kill") -> Vec<ProcessInfo> {
+    /// Ends processes, or sends them one signal; answers with their rows once the ending is done (with a signal: once sent). A
+    /// signal that no process of one of them got is an error; the others were sent it all the same.
+    Kill("kill") -> Vec<Killed> {
         /// The processes, by id or unique prefix.
         processes: Vec<String>,
         /// A signal's name for one plain signal; none: the whole ladder.
@@ -163,6 +164,17 @@ calls! {
         /// The backend.
         backend: String,
     }
+}
+
+/// One row of the reply to [`Kill`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Killed {
+    /// The process.
+    #[serde(flatten)]
+    pub process: ProcessInfo,
+    /// With a signal: who got it, as process ids on the backend.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signalled: Vec<u32>,
 }
 
 /// The parameters of [`Read`].

@@ -139,12 +139,15 @@ impl<'a> Drive<'a> {
     fn stop(&mut self, stop: Stop) {
         match stop {
             Stop::End { by, grace } => self.end(Why::Wish(by), grace),
-            Stop::Signal(number) => {
+            Stop::Signal { number, tell } => {
                 let (backend, family) = (self.backend.clone(), self.family.clone());
                 tokio::spawn(async move {
-                    if let Err(error) = backend.family(family, Ask::Signal(number)).await {
+                    let sent = backend.family(family, Ask::Signal(number)).await;
+                    if let Err(error) = &sent {
                         tracing::warn!(%error, number, "a signal could not be sent");
                     }
+                    // Whoever asked may have gone.
+                    let _ = tell.send(sent.map(|members| members.alive));
                 });
             }
         }

@@ -30,12 +30,12 @@ pub use crate::shell::explain::explain as exit_code_meaning;
 pub use error::SessionError;
 pub use handle::Session;
 
-use crate::backend::ShellChoice;
+use crate::backend::{BackendError, ShellChoice};
 use crate::model::{EndedBy, Outcome, ProcessId, Warning};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// What a session needs to know of its backend's settings.
 #[derive(Clone, Debug)]
@@ -86,7 +86,7 @@ pub struct Command {
 }
 
 /// A wish about a command that runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Stop {
     /// End it and its whole tree.
     End {
@@ -96,7 +96,12 @@ pub enum Stop {
         grace: Duration,
     },
     /// Send one signal to its tree; the command then ends as it likes.
-    Signal(i32),
+    Signal {
+        /// The signal.
+        number: i32,
+        /// Is told which processes got it; goes without a word when nothing runs that could get it.
+        tell: oneshot::Sender<Result<Vec<u32>, BackendError>>,
+    },
 }
 
 /// How a command ended, and the state of its session after it.

@@ -391,7 +391,8 @@ async fn wish(stops: &mut mpsc::Receiver<Stop>) -> EndedBy {
     loop {
         match stops.recv().await {
             Some(Stop::End { by, .. }) => return by,
-            Some(Stop::Signal(_)) => {}
+            // Whoever asked hears that nothing runs that could get it.
+            Some(Stop::Signal { .. }) => {}
             None => std::future::pending().await,
         }
     }

@@ -210,7 +210,7 @@ impl Daemon for Fake {
         Ok(FakeRun { fake: self.clone(), process, told: false, stdin: e.stdin })
     }
 
-    async fn kill(&self, call: Kill) -> Result<Vec<ProcessInfo>, ClientError> {
+    async fn kill(&self, call: Kill) -> Result<Vec<crate::protocol::calls::Killed>, ClientError> {
         self.note(format!("kill {} {:?}", call.processes.join(" "), call.grace_ms));
         Ok(Vec::new())
     }

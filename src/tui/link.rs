@@ -20,7 +20,7 @@ pub(super) trait Daemon: Clone + Send + Sync + 'static {
     fn watch(&self) -> impl Future<Output = Result<mpsc::Receiver<Event>, ClientError>> + Send;
     fn read(&self, read: LogRead) -> impl Future<Output = Result<Chunk, ClientError>> + Send;
     fn exec(&self, call: ExecCall) -> impl Future<Output = Result<Self::Run, ClientError>> + Send;
-    fn kill(&self, call: calls::Kill) -> impl Future<Output = Result<Vec<ProcessInfo>, ClientError>> + Send;
+    fn kill(&self, call: calls::Kill) -> impl Future<Output = Result<Vec<calls::Killed>, ClientError>> + Send;
     fn connect(&self, backend: String) -> impl Future<Output = Result<(), ClientError>> + Send;
     fn answer(&self, call: calls::AnswerCall) -> impl Future<Output = Result<(), ClientError>> + Send;
     fn complete(&self, call: calls::Complete) -> impl Future<Output = Result<Vec<String>, ClientError>> + Send;
@@ -84,7 +84,7 @@ impl Daemon for Client {
         Client::exec(self, call).await
     }
 
-    async fn kill(&self, call: calls::Kill) -> Result<Vec<ProcessInfo>, ClientError> {
+    async fn kill(&self, call: calls::Kill) -> Result<Vec<calls::Killed>, ClientError> {
         self.call(call).await
     }
 

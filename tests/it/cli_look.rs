@@ -122,9 +122,36 @@ fn kill_ends_a_command_and_its_caller_is_told() {
     let done = running.done().code(130);
     assert!(done.err().contains("ended by"), "{done}");
     let (running, id) = begun(&home, "trap 'echo usr1; exit 9' USR1; echo begun; while :; do sleep 0.05; done");
-    home.run(["kill", "-s", "USR1", &id]).code(0);
+    home.run(["kill", "-s", "USR1", &id]).code(0).says(&["SIGUSR1 went to", &id]);
     assert!(running.done().code(9).out().contains("usr1"));
+    // It was logged and no more: whoever asked was told that all was well.
+    home.run(["kill", "-s", "USR1", &id]).code(1).says(&[&id, "has ended"]);
     home.run(["kill", "zzzz"]).code(64).says(&["zzzz"]);
+}
+
+#[test]
+fn a_signal_is_told_with_who_got_it() {
+    let home = Home::new();
+    let (running, id) = begun(&home, "trap 'exit 9' USR1; sleep 7014 & echo begun; while :; do sleep 0.05; done");
+    let rows = home.run(["kill", "-s", "CONT", "--json", &id]).code(0).json();
+    assert!(rows[0]["signalled"].as_array().is_some_and(|pids| pids.len() >= 2), "{rows:#}");
+    assert_eq!((&rows[0]["id"], &rows[0]["state"]), (&id.into(), &"running".into()), "{rows:#}");
+    running.signal(nix::sys::signal::Signal::SIGINT);
+    running.done().code(130);
+}
+
+#[test]
+fn a_signal_to_a_command_that_waits_for_its_backend_is_refused() {
+    let home =
+        Home::with_config("terminal:\n  backends:\n    gpu:\n      type: ssh\n      host: 192.0.2.1\n      user: ada\n      connect_timeout: 60\n");
+    let waiting = home.start(["exec", "-b", "gpu", "--", "true"]);
+    let id = wait::until("its row", wait::CAP, || {
+        let rows = home.run(["ps", "--json"]);
+        (rows.code == Some(0)).then(|| rows.json()[0]["id"].as_str().map(str::to_owned)).flatten()
+    });
+    home.run(["kill", "-s", "USR1", &id]).code(1).says(&[&id, "has not begun"]);
+    home.run(["kill", &id]).code(0);
+    drop(waiting.done());
 }
 
 #[test]

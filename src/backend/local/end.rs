@@ -71,12 +71,11 @@ fn kill(family: &Family, mut held: Held) -> Members {
     Members { verified: alive.is_empty(), alive, ..Members::default() }
 }
 
-/// Sends one signal to everything of a command. Gives what it was sent to.
+/// Sends one signal to everything of a command. Gives what got it: not what had ended by then or belongs to another account.
 pub(super) fn signal(family: &Family, signal: Signal) -> Members {
     let mut held = Held::default();
     held.add(members(family));
-    held.send(signal, |_| true);
-    Members { alive: held.0.into_keys().collect(), ..Members::default() }
+    Members { alive: held.send(signal, |_| true), ..Members::default() }
 }
 
 impl Held {
@@ -94,15 +93,21 @@ impl Held {
         new
     }
 
-    fn send(&self, signal: Signal, which: impl Fn(u32) -> bool) {
-        for (_, (proc, handle)) in self.0.iter().filter(|(pid, _)| which(**pid)) {
-            // Fails when it is gone, which is what we want, or when it belongs to another user: the last look tells that.
-            let _ = match (handle, Pid::from_raw(proc.pid.cast_signed())) {
-                (Some(handle), _) => pidfd_send_signal(handle, signal),
-                (None, Some(pid)) if is_still(proc) => kill_process(pid, signal),
-                (None, _) => Ok(()),
+    /// Gives those that got it. An ending need not know: what is gone is what it wants, and what belongs to another user is told by
+    /// its last look.
+    fn send(&self, signal: Signal, which: impl Fn(u32) -> bool) -> Vec<u32> {
+        let mut got = Vec::new();
+        for (pid, (proc, handle)) in self.0.iter().filter(|(pid, _)| which(**pid)) {
+            let sent = match (handle, Pid::from_raw(proc.pid.cast_signed())) {
+                (Some(handle), _) => pidfd_send_signal(handle, signal).is_ok(),
+                (None, Some(pid)) => is_still(proc) && kill_process(pid, signal).is_ok(),
+                (None, None) => false,
             };
+            if sent {
+                got.push(*pid);
+            }
         }
+        got
     }
 
     /// Waits until all of these have ended, at most until the deadline. Drops those that have.

@@ -80,8 +80,8 @@ async fn a_kill_is_done_when_it_is_answered_and_says_by_whom() {
     let kill = |id: &str| Kill { processes: vec![id.into()], ..Kill::default() };
     let rows = operator.call(kill(&one)).await.unwrap();
     let by = |ended_by| ProcessState::Ended(crate::model::Outcome::Cancelled { ended_by });
-    assert_eq!(rows[0].state, by(EndedBy::Operator));
-    assert_eq!(agent.call(kill(&two)).await.unwrap()[0].state, by(EndedBy::Agent));
+    assert_eq!(rows[0].process.state, by(EndedBy::Operator));
+    assert_eq!(agent.call(kill(&two)).await.unwrap()[0].process.state, by(EndedBy::Agent));
     finish(&mut first).await.unwrap();
     finish(&mut second).await.unwrap();
 }
@@ -97,7 +97,8 @@ async fn nothing_is_killed_when_one_of_the_names_is_wrong() {
     assert_eq!(code(client.call(wrong).await.unwrap_err()), ErrorCode::Usage);
     let heard = bench.double.heard();
     assert!(heard.ended.is_empty() && heard.signals.is_empty());
-    client.call(Kill { processes: vec![id.clone()], signal: Some("usr1".into()), ..Kill::default() }).await.unwrap();
+    let rows = client.call(Kill { processes: vec![id.clone()], signal: Some("usr1".into()), ..Kill::default() }).await.unwrap();
+    assert_eq!((rows[0].process.id.as_str(), rows[0].signalled.as_slice()), (id.as_str(), &[7, 9][..]));
     assert_eq!(bench.double.heard().signals, [(id, 10)]);
 }
 

@@ -38,8 +38,10 @@ async fn a_signal_reaches_the_tree_and_the_command_ends_as_it_likes() {
     let s = rig.session("main");
     let (stop, stops) = mpsc::channel(1);
     let c = command("trap 'echo got; exit 7' USR1; echo up; while :; do sleep 0.05; done");
-    let done = rig.run_and(&s, c, stops, || async { stop.send(Stop::Signal(10)).await.unwrap() }).await;
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let done = rig.run_and(&s, c, stops, || async { stop.send(Stop::Signal { number: 10, tell }).await.unwrap() }).await;
     assert_eq!(done.code(), 7);
+    assert!(!told.await.unwrap().unwrap().is_empty(), "who got it is told");
     assert!(done.output.contains("got\n"), "{}", done.output);
 }
 
