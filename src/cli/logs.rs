@@ -1,8 +1,12 @@
-//! `qd logs`: prints the kept output of a command, and follows it.
+//! `qd logs`: prints the kept output of commands, and follows it.
 //!
-//! Invariant: with `--raw` and without `--grep` stdout gets the exact bytes of the log; what is missing is said.
+//! Invariant: with `--raw` and without `--grep` the bytes of one log come out exactly; what is missing is said.
 
 mod clean;
+mod follower;
+mod form;
+mod last;
+mod lines;
 
 pub(super) use clean::Clean;
 
@@ -10,132 +14,94 @@ use super::args::{Global, LogsArgs};
 use super::caller;
 use super::failure::Failure;
 use super::screen::Screen;
-use crate::client::Item;
-use crate::model::LogStart;
-use crate::protocol::calls::{Follow, StartParams};
+use crate::client::{Client, ClientError};
+use crate::protocol::calls::{CallError, ErrorCode, Wait};
+use follower::{Follower, Stop};
+use form::Out;
+use futures::future::join_all;
 use regex::bytes::Regex;
-use std::io::{self, Write};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
-/// The longest line that `--grep` takes as one; a longer one is looked at in pieces.
-const LONGEST_LINE: usize = 1 << 20;
+/// How long a follow waits for a daemon that is gone: longer than a restart takes.
+const AWAY: Duration = Duration::from_secs(30);
+/// The first pause between looks for it; each is twice as long as the one before, up to [`LONGEST_PAUSE`].
+const PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Prints a log.
+/// Prints logs.
 pub(crate) async fn run(global: &Global, args: &LogsArgs, screen: &Screen) -> Result<u8, Failure> {
-    let mut filter = Filter::new(args)?;
-    let client = caller::need(global, &args.id).await?;
-    let start = match (args.offset, args.tail) {
-        (Some(offset), _) => LogStart::Offset(offset),
-        (None, Some(lines)) => LogStart::TailLines(lines),
-        (None, None) => LogStart::Offset(0),
-    };
-    let follow = Follow { process: args.id.clone(), start: StartParams(start), until_end: args.follow };
-    let mut items = client.follow(follow).await?;
-    let mut expected = args.offset.or(args.tail.is_none().then_some(0));
-    while let Some(item) = items.next().await {
-        if let Item::Data { offset, bytes, .. } = item? {
-            if let Some(missing) = expected.and_then(|at| offset.checked_sub(at)).filter(|missing| *missing > 0) {
-                screen.say(&format!("warning: {missing} bytes before byte {offset} are no longer kept"));
+    let grep = args.grep.as_deref().map(Regex::new).transpose();
+    let grep = grep.map_err(|e| Failure::usage(format!("--grep: {e}")))?;
+    let mut client = caller::need(global, &args.ids.join(", ")).await?;
+    let rows = client.call(Wait { processes: args.ids.clone(), timeout_ms: Some(0) }).await?;
+    let out = Out::new(args, &rows, screen);
+    let mut left: Vec<Follower<'_>> =
+        rows.into_iter().enumerate().map(|(index, row)| Follower::new(args, grep.clone(), row, out.at(index))).collect();
+    let mut told = false;
+    loop {
+        let stopped = go_on(&client, &mut left, args.follow).await;
+        let mut why = None;
+        let mut open = Vec::new();
+        for (follower, stop) in left.into_iter().zip(stopped) {
+            match stop {
+                Ok(Stop::End) => {}
+                Ok(Stop::Gone(reason)) => {
+                    why = Some(reason);
+                    open.push(follower);
+                }
+                Err(failure) => return Err(follower.explain(failure)),
             }
-            expected = Some(offset + bytes.len() as u64);
-            write(&filter.feed(bytes))?;
         }
-    }
-    write(&filter.end())?;
-    Ok(0)
-}
-
-/// A blocked reader holds up this program alone: nothing else waits on its one thread.
-fn write(bytes: &[u8]) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).map_err(Failure::Output)
-}
-
-/// What becomes of the bytes.
-struct Filter {
-    clean: Option<Clean>,
-    grep: Option<Regex>,
-    line: Vec<u8>,
-}
-
-impl Filter {
-    fn new(args: &LogsArgs) -> Result<Self, Failure> {
-        let grep = args.grep.as_deref().map(Regex::new).transpose();
-        let grep = grep.map_err(|e| Failure::usage(format!("--grep: {e}")))?;
-        Ok(Self { clean: (!args.raw).then(Clean::default), grep, line: Vec::new() })
-    }
-
-    fn feed(&mut self, bytes: Vec<u8>) -> Vec<u8> {
-        let bytes = match &mut self.clean {
-            Some(clean) => clean.feed(&bytes),
-            None => bytes,
-        };
-        self.matching(bytes)
-    }
-
-    fn end(&mut self) -> Vec<u8> {
-        let rest = self.clean.as_mut().map(Clean::end).unwrap_or_default();
-        let mut out = self.matching(rest);
-        if let Some(grep) = &self.grep
-            && !self.line.is_empty()
-            && grep.is_match(&self.line)
-        {
-            out.append(&mut self.line);
-            out.push(b'\n');
+        let Some(why) = why else { return Ok(0) };
+        if !args.follow {
+            return Err(ClientError::Gone(why).into());
         }
-        out
+        if !std::mem::replace(&mut told, true) {
+            screen.insist(&format!("the daemon is gone ({why}); following goes on where it was as soon as one is there"));
+        }
+        client = again(global, why).await?;
+        left = open;
     }
+}
 
-    fn matching(&mut self, bytes: Vec<u8>) -> Vec<u8> {
-        let Some(grep) = &self.grep else { return bytes };
-        let mut out = Vec::new();
-        for piece in bytes.split_inclusive(|b| *b == b'\n') {
-            self.line.extend_from_slice(piece);
-            if !piece.ends_with(b"\n") && self.line.len() < LONGEST_LINE {
-                continue;
+/// Prints what there is, and what comes: one log after the other, or all of them as they grow.
+async fn go_on(client: &Client, left: &mut [Follower<'_>], at_once: bool) -> Vec<Result<Stop, Failure>> {
+    if at_once {
+        return join_all(left.iter_mut().map(|one| one.go(client))).await;
+    }
+    let mut stopped = Vec::with_capacity(left.len());
+    for one in left {
+        stopped.push(one.go(client).await);
+    }
+    stopped
+}
+
+/// Waits for a daemon; when none comes, the failure is why the last one went. None is started: a person may have stopped it.
+async fn again(global: &Global, why: String) -> Result<Client, Failure> {
+    let since = Instant::now();
+    let mut pause = PAUSE;
+    // Nothing tells of a socket that begins to be listened on, so it is looked for, ever less often and not for long.
+    loop {
+        match caller::find(global).await {
+            Ok(Some(client)) => return Ok(client),
+            Err(failure) if since.elapsed() >= AWAY => return Err(failure),
+            Ok(None) if since.elapsed() >= AWAY => return Err(ClientError::Gone(why).into()),
+            Ok(None) | Err(_) => sleep(pause).await,
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+impl Follower<'_> {
+    /// Says what a failure means for a log that was printed in part.
+    fn explain(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::Client(ClientError::Call(CallError { code: ErrorCode::NotFound, .. })) if self.resumed() => {
+                let text = format!("the daemon that is there now does not know {}", self.id());
+                Failure::Refused(format!("{text}: it went with the one before, and its output was printed up to byte {}", self.place()))
             }
-            let text = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
-            if grep.is_match(text) {
-                out.extend_from_slice(text);
-                out.push(b'\n');
-            }
-            self.line.clear();
+            other => other,
         }
-        out
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn filter(grep: Option<&str>, raw: bool) -> Result<Filter, Failure> {
-        let (id, grep) = ("k7f3".into(), grep.map(str::to_owned));
-        Filter::new(&LogsArgs { id, follow: false, offset: None, tail: None, grep, raw })
-    }
-
-    fn all(filter: &mut Filter, pieces: &[&str]) -> String {
-        let mut out: Vec<u8> = pieces.iter().flat_map(|p| filter.feed(p.as_bytes().to_vec())).collect();
-        out.extend(filter.end());
-        String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn raw_is_exact_and_otherwise_sequences_go() {
-        let pieces = ["\x1b[3", "1ma\r", "\nb\0"];
-        assert_eq!(all(&mut filter(None, true).unwrap(), &pieces), pieces.concat());
-        assert_eq!(all(&mut filter(None, false).unwrap(), &pieces), "a\nb");
-    }
-
-    #[test]
-    fn grep_takes_whole_lines() {
-        let pieces = ["one er", "ror\ntwo\n\x1b[31mthr", "ee\x1b[0m error\nlast error"];
-        let mut errors = filter(Some("error$"), false).unwrap();
-        assert_eq!(all(&mut errors, &pieces), "one error\nthree error\nlast error\n");
-    }
-
-    #[test]
-    fn a_wrong_expression_is_wrong_use() {
-        let failure = filter(Some("("), false).err().unwrap();
-        assert!(failure.exit_code() == 64 && failure.to_string().contains("--grep"), "{failure}");
     }
 }

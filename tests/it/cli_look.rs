@@ -4,6 +4,9 @@ use crate::harness::qd::Home;
 use crate::harness::run::Running;
 use crate::harness::wait;
 use serde_json::Value;
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::{Arc, Mutex};
 
 /// Starts a command and waits until it has said something; gives it with its id.
 fn begun(home: &Home, command: &str) -> (Running, String) {
@@ -79,6 +82,131 @@ fn logs_follow_to_the_end() {
 }
 
 #[test]
+fn logs_of_several_commands_are_told_apart() {
+    let home = Home::new();
+    let (a, b) = (id(&home, "echo one; printf two"), id(&home, "echo three"));
+    let want = format!("{a} local| one\n{a} local| two\n{b} local| three\n");
+    assert_eq!(home.run(["logs", &a, &b]).code(0).out(), want);
+    let colored = home.run(["logs", "--color", "always", &a, &b]).code(0).out();
+    assert!(colored.starts_with(&format!("\x1b[36m{a} local| \x1b[0mone\n")), "{colored:?}");
+    home.run(["logs", &a, "zzzz"]).code(64).says(&["zzzz"]);
+    let (first, one) = begun(&home, "echo begun; until [ -e go ]; do sleep 0.05; done; echo a; echo b");
+    let (second, two) = begun(&home, "echo begun; until [ -e go ]; do sleep 0.05; done; echo c; echo d");
+    let mut following = home.start(["logs", "-f", "--tail", "0", &one, &two]);
+    let mut labelled = home.start(["logs", "-f", &one, &two]);
+    labelled.wait_out(&format!("{two} local| begun"));
+    drop(labelled);
+    wait::until("both are followed", wait::CAP, || following.out_so_far().is_empty().then_some(()));
+    std::fs::write(home.work().join("go"), "").expect("the folder is ours");
+    following.wait_out(&format!("{two} local| d"));
+    let out = following.done().code(0).out();
+    let of = |id: &str| out.lines().filter_map(|line| line.strip_prefix(&format!("{id} local| "))).map(str::to_owned).collect::<Vec<_>>();
+    assert!(of(&one).ends_with(&["a".into(), "b".into()]) && of(&two).ends_with(&["c".into(), "d".into()]), "{out}");
+    first.done().code(0);
+    second.done().code(0);
+}
+
+#[test]
+fn grep_finds_the_last_lines_of_the_whole_log_and_follows() {
+    let home = Home::new();
+    // 6 MB, with matches far beyond what a tail by lines looks at.
+    let command = "for i in 1 2 3; do echo hit $i; head -c 2000000 /dev/zero | tr '\\0' x; echo; done; until [ -e go ]; do sleep 0.05; done; echo hit 4; echo miss";
+    let mut running = home.start(["exec", "--json=events", "--", &format!("echo begun; {command}")]);
+    running.wait_out("begun");
+    let id = home.run(["ps", "--json"]).json()[0]["id"].as_str().expect("an id").to_owned();
+    home.run(["wait", "--until", "pattern=hit 3", &id]).code(0);
+    assert_eq!(home.run(["logs", &id, "--grep", "^hit", "--tail", "2"]).code(0).out(), "hit 2\nhit 3\n");
+    let mut following = home.start(["logs", "-f", &id, "--grep", "^hit", "--tail", "1"]);
+    following.wait_out("hit 3\n");
+    std::fs::write(home.work().join("go"), "").expect("the folder is ours");
+    assert_eq!(following.done().code(0).out(), "hit 3\nhit 4\n");
+    running.done().code(0);
+    let end = home.run(["logs", &id, "--json", "--grep", "miss"]).code(0).out();
+    let lines: Vec<Value> = end.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!((&lines[0]["text"], &lines[1]["process"]["exit_code"]), (&"miss".into(), &0.into()), "{end}");
+    assert_eq!(lines[1]["next_offset"].as_u64(), lines[0]["offset"].as_u64().map(|at| at + 5));
+    home.run(["logs", &id, "--tail", "9"]).code(0).says(&["1 MiB back"]);
+    home.run(["logs", &id, "--offset", "99999999"]).code(0).says(&["bytes long"]);
+}
+
+#[test]
+fn what_a_log_no_longer_keeps_is_told() {
+    let home = Home::with_config("limits:\n  log_bytes: 1000000\n");
+    let id = id(&home, "echo first; head -c 5000000 /dev/zero | tr '\\0' '\\n'; echo last");
+    let done = home.run(["logs", &id]).code(0).says(&["are no longer kept"]);
+    assert!(done.out().starts_with("first\n") && done.out().ends_with("\nlast\n"));
+    let out = home.run(["logs", &id, "--json"]).code(0).out();
+    let gap = out.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")).find(|line| line["missing"].is_u64());
+    assert!(gap.is_some_and(|gap| gap["missing"].as_u64() > Some(3_000_000)));
+}
+
+#[test]
+fn a_follow_says_once_that_the_daemon_is_gone_and_what_became_of_the_log() {
+    let home = Home::new();
+    let (running, id) = begun(&home, "echo begun; sleep 7016");
+    let mut following = home.start(["logs", "-f", &id]);
+    following.wait_out("begun");
+    home.daemon().expect("a daemon").signal(nix::sys::signal::Signal::SIGKILL);
+    drop(running.done());
+    wait::until("it says so", wait::CAP, || following.err_so_far().contains("the daemon is gone").then_some(()));
+    home.run(["exec", "--", "true"]).code(0);
+    let done = following.done();
+    assert_eq!((done.out().as_str(), done.err().matches("the daemon is gone").count()), ("begun\n", 1), "{done}");
+    assert!(done.err().contains(&id), "{done}");
+}
+
+/// Puts itself between the daemon's socket and those who connect from now on; gives the connections that it carries.
+fn between(home: &Home) -> Arc<Mutex<Vec<UnixStream>>> {
+    let (_, socket) = crate::daemon::named(home).expect("a daemon is named");
+    let real = socket.with_extension("real");
+    std::fs::rename(&socket, &real).expect("the folder is ours");
+    let listener = UnixListener::bind(&socket).expect("its place is free");
+    let carried = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&carried);
+    let carry = |mut from: UnixStream, mut to: UnixStream| {
+        std::thread::spawn(move || {
+            // Either end may go at any time.
+            let _ = std::io::copy(&mut from, &mut to);
+            let _ = to.shutdown(Shutdown::Both);
+        });
+    };
+    std::thread::spawn(move || {
+        for near in listener.incoming().map_while(Result::ok) {
+            let Ok(far) = UnixStream::connect(&real) else { return };
+            let copy = |stream: &UnixStream| stream.try_clone().expect("descriptors are left");
+            kept.lock().expect("no holder panics").push(copy(&near));
+            carry(copy(&near), copy(&far));
+            carry(far, near);
+        }
+    });
+    carried
+}
+
+#[test]
+fn a_follow_goes_on_where_it_was_when_its_connection_broke() {
+    let home = Home::new();
+    let (running, id) =
+        begun(&home, "echo begun; until [ -e one ]; do sleep 0.05; done; printf 'half '; until [ -e two ]; do sleep 0.05; done; echo line");
+    let carried = between(&home);
+    let mut following = home.start(["logs", "-f", &id]);
+    let mut matching = home.start(["logs", "-f", "--grep", "begun|half", &id]);
+    following.wait_out("begun\n");
+    matching.wait_out("begun\n");
+    for file in ["one", "two"] {
+        wait::until("both are connected", wait::CAP, || (carried.lock().expect("no holder panics").len() >= 2).then_some(()));
+        for stream in carried.lock().expect("no holder panics").drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        std::fs::write(home.work().join(file), "").expect("the folder is ours");
+        following.wait_out(if file == "one" { "half " } else { "half line\n" });
+    }
+    let (done, matching) = (following.done().code(0), matching.done().code(0));
+    assert_eq!((done.out().as_str(), done.err().matches("the daemon is gone").count()), ("begun\nhalf line\n", 1), "{done}");
+    assert_eq!(matching.out(), "begun\nhalf line\n");
+    running.done().code(0);
+}
+
+#[test]
 fn wait_gives_the_codes() {
     let home = Home::new();
     let (three, five) = (id(&home, "exit 3"), id(&home, "exit 5"));
@@ -142,8 +270,11 @@ fn a_signal_is_told_with_who_got_it() {
 
 #[test]
 fn a_signal_to_a_command_that_waits_for_its_backend_is_refused() {
-    let home =
-        Home::with_config("terminal:\n  backends:\n    gpu:\n      type: ssh\n      host: 192.0.2.1\n      user: ada\n      connect_timeout: 60\n");
+    // Takes connections and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = silent.local_addr().expect("it is bound").port();
+    let lines = format!("      type: ssh\n      host: 127.0.0.1\n      port: {port}\n      user: ada\n      connect_timeout: 60\n");
+    let home = Home::with_config(&format!("terminal:\n  backends:\n    gpu:\n{lines}"));
     let waiting = home.start(["exec", "-b", "gpu", "--", "true"]);
     let id = wait::until("its row", wait::CAP, || {
         let rows = home.run(["ps", "--json"]);
@@ -151,7 +282,7 @@ fn a_signal_to_a_command_that_waits_for_its_backend_is_refused() {
     });
     home.run(["kill", "-s", "USR1", &id]).code(1).says(&[&id, "has not begun"]);
     home.run(["kill", &id]).code(0);
-    drop(waiting.done());
+    waiting.done().code(130);
 }
 
 #[test]

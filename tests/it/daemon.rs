@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What the lock file names; none when no daemon is ready.
-fn named(home: &Home) -> Option<(u32, PathBuf)> {
+pub(crate) fn named(home: &Home) -> Option<(u32, PathBuf)> {
     let entries = std::fs::read_dir(home.state()).ok()?;
     let lock = entries.flatten().map(|entry| entry.path()).find(|path| path.extension() == Some(OsStr::new("lock")))?;
     let content: Value = serde_json::from_slice(&std::fs::read(lock).ok()?).ok()?;

@@ -89,6 +89,21 @@ fn ctrl_c_reaches_the_machine() {
 }
 
 #[test]
+fn a_signal_on_the_machine_is_told_with_who_got_it() {
+    let Some(machines) = lab::share(1) else { return };
+    let (m, home) = (&machines[0], Home::with_machines(&machines[..1], &[]));
+    let mut running =
+        home.start(["exec", "-b", &m.name, "--", "trap 'echo got; exit 9' USR1; echo begun $$ $BASHPID; while :; do sleep 0.05; done"]);
+    running.wait_out("\n");
+    let pid: u64 = running.out_so_far().split_whitespace().nth(1).expect("a pid").parse().expect("a number");
+    let id = home.run(["ps", "--json"]).json()[0]["id"].as_str().expect("an id").to_owned();
+    let rows = home.run(["kill", "-s", "USR1", "--json", &id]).code(0).json();
+    assert!(rows[0]["signalled"].as_array().is_some_and(|pids| pids.contains(&pid.into())), "{rows:#} without {pid}");
+    assert!(running.done().code(9).out().contains("got"));
+    home.run(["kill", "-s", "USR1", &id]).code(1).says(&["has ended"]);
+}
+
+#[test]
 fn every_login_shell_gives_the_same_session() {
     let Some(machines) = lab::share(1) else { return };
     for account in machines[0].accounts.iter().filter(|a| *a != "nologin") {

@@ -1,0 +1,107 @@
+//! The flags of the commands about commands: ps, logs, wait, kill.
+//!
+//! Invariant: what a flag takes is checked here.
+
+use crate::cli::duration;
+use clap::Args as ClapArgs;
+use std::time::Duration;
+
+/// Lists processes.
+#[derive(ClapArgs, Clone, Debug)]
+pub(crate) struct PsArgs {
+    /// Show ended commands too
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    /// Show this backend's alone
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) backend: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Prints a log.
+#[derive(ClapArgs, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  qd logs k7f3 --tail 50
+  qd logs -f k7f3 b2c4 --grep 'error|warn'
+  qd logs --raw k7f3 > whole.log
+
+Several logs come one after the other, or with -f at once; then each line begins with
+`ID BACKEND| `. A follow goes on where it was when the daemon was started anew within
+30 s. What the log no longer keeps (limits.log_bytes) is told where it is missing.
+
+With --json each line is an object: {id, text, offset} for a line; {id, missing,
+offset} where so many bytes are no longer kept; {id, next_offset, process} at the end.")]
+pub(crate) struct LogsArgs {
+    /// The commands' ids, or unique prefixes of them
+    #[arg(value_name = "ID", required = true)]
+    pub(crate) ids: Vec<String>,
+    /// Go on until the commands have ended
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Start at this byte of the log
+    #[arg(long, value_name = "BYTE", conflicts_with = "tail", allow_negative_numbers = true)]
+    pub(crate) offset: Option<u64>,
+    /// Start this many lines before the end (they are looked for 1 MiB back); with --grep: the last lines that match, of all
+    #[arg(long, value_name = "LINES", allow_negative_numbers = true)]
+    pub(crate) tail: Option<u64>,
+    /// Print the lines alone that match this regular expression
+    #[arg(long, value_name = "RE")]
+    pub(crate) grep: Option<String>,
+    /// Print the exact bytes; without this, escape sequences are left out
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// Print each line as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Waits for processes.
+#[derive(ClapArgs, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  qd wait k7f3 b2c4
+  qd wait --until 'pattern=listening on' --timeout 30s k7f3
+
+Exit code: the command's own; of several, the highest; 124 when the time ran out
+first. With --until of other than exit: 0 when it came, 1 when a command ended
+before it did.")]
+pub(crate) struct WaitArgs {
+    /// The commands' ids, or unique prefixes of them
+    #[arg(value_name = "ID", required = true)]
+    pub(crate) ids: Vec<String>,
+    /// Wait for: exit; output (more of it); quiet=MS (none for so long);
+    /// pattern=RE (in a line of it, from the beginning on)
+    #[arg(long, value_name = "WHAT", value_parser = crate::cli::wait::until, default_value = "exit", hide_default_value = true)]
+    pub(crate) until: crate::cli::wait::Until,
+    /// Wait this long at most
+    #[arg(long, value_name = "TIME", value_parser = duration::zero_or_more, allow_hyphen_values = true)]
+    pub(crate) timeout: Option<Duration>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Ends processes.
+#[derive(ClapArgs, Clone, Debug)]
+#[command(after_help = "\
+Without -s the command and all that it started are ended: first politely (TERM),
+after the grace time for certain (KILL), and it is checked that nothing is left.
+With -s one signal is sent and nothing more is done; it is told who got it, and an
+error (exit code 1) when nobody did.")]
+pub(crate) struct KillArgs {
+    /// The commands' ids, or unique prefixes of them
+    #[arg(value_name = "ID", required = true)]
+    pub(crate) ids: Vec<String>,
+    /// Send this signal alone: a name as TERM, or a number
+    #[arg(short, long, value_name = "SIGNAL", value_parser = crate::cli::kill::signal_name, conflicts_with = "grace")]
+    pub(crate) signal: Option<String>,
+    /// Time between TERM and KILL [default: 2s]
+    #[arg(long, value_name = "TIME", value_parser = duration::zero_or_more, allow_hyphen_values = true)]
+    pub(crate) grace: Option<Duration>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
