@@ -10,7 +10,7 @@ mod process;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use exec::{ExecArgs, Json};
 pub(crate) use hostkey::{HostkeyArgs, HostkeyChangeArgs, HostkeyCommand};
-pub(crate) use process::{KillArgs, LogsArgs, PsArgs, WaitArgs};
+pub(crate) use process::{KillArgs, LogsArgs, PsArgs, SendArgs, WaitArgs};
 
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -88,6 +88,8 @@ pub(crate) enum Command {
     Logs(LogsArgs),
     /// Wait until commands have ended, or have said something
     Wait(WaitArgs),
+    /// Write to a command's stdin
+    Send(SendArgs),
     /// End commands, or send them a signal
     Kill(KillArgs),
     /// List, show, connect and disconnect backends

@@ -63,7 +63,7 @@ impl Failure {
                     ErrorCode::NotFound | ErrorCode::Usage => Kind::Usage,
                     ErrorCode::Config => Kind::Config,
                     ErrorCode::Unavailable => Kind::Unavailable,
-                    ErrorCode::Refused => Kind::Refused,
+                    ErrorCode::Refused | ErrorCode::Outdated => Kind::Refused,
                     ErrorCode::UnknownMethod | ErrorCode::BadParameters | ErrorCode::Internal => Kind::Fault,
                 },
             },
@@ -94,6 +94,7 @@ impl Failure {
                     ErrorCode::Config => "config",
                     ErrorCode::Unavailable => "unavailable",
                     ErrorCode::Refused => "refused",
+                    ErrorCode::Outdated => "outdated",
                     ErrorCode::UnknownMethod | ErrorCode::BadParameters | ErrorCode::Internal => "internal",
                 },
             },
@@ -162,6 +163,7 @@ mod tests {
             (call(ErrorCode::Config), 78),
             (call(ErrorCode::Unavailable), 69),
             (call(ErrorCode::Refused), 1),
+            (call(ErrorCode::Outdated), 1),
             (call(ErrorCode::Internal), 125),
         ];
         for (failure, want) in table {

@@ -17,6 +17,7 @@ mod logs;
 mod ps;
 mod safe;
 mod screen;
+mod send;
 mod session;
 mod stop;
 mod table;
@@ -143,6 +144,7 @@ async fn dispatch(args: &Args, screen: &Screen) -> Result<u8, Failure> {
         Some(Command::Ps(args)) => ps::run(global, args, screen).await,
         Some(Command::Logs(args)) => logs::run(global, args, screen).await,
         Some(Command::Wait(args)) => wait::run(global, args, screen).await,
+        Some(Command::Send(args)) => send::run(global, args, screen).await,
         Some(Command::Kill(args)) => kill::run(global, args, screen).await,
         Some(Command::Backends(args)) => backends::run(global, args, screen).await,
         Some(Command::Hostkey(args)) => hostkey::run(global, args, screen).await,

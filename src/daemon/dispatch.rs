@@ -6,8 +6,9 @@ use super::call::{Call, Wish};
 use super::errors::{call_error, no_json, refused, usage};
 use super::service::Service;
 use super::stream;
+use crate::engine::Write;
 use crate::model::{Chunk, EndedBy, Overview, ProcessInfo, Stream};
-use crate::protocol::calls::{self, Call as _, CallError, ErrorCode, Killed, ShutdownReply};
+use crate::protocol::calls::{self, Call as _, CallError, ErrorCode, Killed, Sent, ShutdownReply};
 use crate::protocol::message::AnyRequest;
 use futures::future::{join_all, try_join_all};
 use std::str::FromStr;
@@ -58,6 +59,7 @@ async fn plain<S: Service>(call: &Call<S>, request: AnyRequest) -> Result<Vec<u8
         calls::Read::METHOD => reply::<calls::Read>(read(call, request.params()?).await?),
         calls::Wait::METHOD => reply::<calls::Wait>(wait(call, request.params()?).await?),
         calls::Kill::METHOD => reply::<calls::Kill>(kill(call, request.params()?).await?),
+        calls::SendCall::METHOD => reply::<calls::SendCall>(send(call, request.params()?).await?),
         calls::Connect::METHOD => {
             let params: calls::Connect = request.params()?;
             reply::<calls::Connect>(service.connect(&params.backend, call.guest.is_operator()).await.map_err(call_error)?)
@@ -174,6 +176,13 @@ async fn kill<S: Service>(call: &Call<S>, params: calls::Kill) -> Result<Vec<Kil
     });
     // All of them are tried before the first failure is told.
     join_all(ended).await.into_iter().collect::<Result<_, _>>().map_err(call_error)
+}
+
+async fn send<S: Service>(call: &Call<S>, params: calls::SendCall) -> Result<Sent, CallError> {
+    let calls::SendCall { process, text, eof, expect_offset } = params;
+    let write = Write { bytes: text.into_bytes(), end: eof, expect_offset };
+    let written = call.hub.service.send(&call.guest.who, &process, write).await.map_err(call_error)?;
+    Ok(Sent { process: written.process, waiting: written.waiting })
 }
 
 fn signal_number(name: &str) -> Result<i32, CallError> {

@@ -3,7 +3,7 @@
 //! Invariant: it keeps the engine's promises (a log is complete before its result, a result always comes) and nothing more.
 
 use super::service::Service;
-use crate::engine::{EngineError, Hold, Running};
+use crate::engine::{EngineError, Hold, Running, Write, Written};
 use crate::model::{
     Answer, BackendInfo, BackendKind, Capabilities, Chunk, EndedBy, Event, Exec, ExecResult, Finding, Health, HostKeyChange, HostKeys,
     Kept, LogRead, LogStart, Outcome, Overview, ProcessInfo, ProcessState, Run, SessionDetail, SessionInfo, Stream, Verdict, Who,
@@ -34,6 +34,8 @@ pub(super) struct Heard {
     pub(super) execs: Vec<(Who, Exec)>,
     pub(super) ended: Vec<(String, EndedBy)>,
     pub(super) signals: Vec<(String, i32)>,
+    /// By whom, to what, the bytes, and whether they were the last.
+    pub(super) sent: Vec<(String, String, Vec<u8>, bool)>,
     pub(super) reloads: usize,
     pub(super) shut_down: bool,
     /// Whether an examination was given up.
@@ -280,6 +282,16 @@ impl Service for Double {
             return Err(EngineError::Refused(format!("{process} has ended")));
         }
         Ok((info, vec![7, 9]))
+    }
+
+    async fn send(&self, who: &Who, process: &str, write: Write) -> Result<Written, EngineError> {
+        let found = self.find(process)?;
+        let (total, _) = *found.grown.borrow();
+        if write.expect_offset.is_some_and(|offset| offset < total) {
+            return Err(EngineError::Outdated { message: "more came".into(), fix: "look".into() });
+        }
+        self.hear().sent.push((who.name.clone(), process.into(), write.bytes, write.end));
+        Ok(Written { process: self.process(process)?, waiting: 3 })
     }
 
     fn overview(&self) -> Overview {

@@ -12,6 +12,7 @@ pub(super) fn call_error(error: EngineError) -> CallError {
         EngineError::Usage(message) => (ErrorCode::Usage, message, None),
         EngineError::Unavailable { message, fix } => (ErrorCode::Unavailable, message, fix),
         EngineError::Refused(message) => (ErrorCode::Refused, message, None),
+        EngineError::Outdated { message, fix } => (ErrorCode::Outdated, message, Some(fix)),
         EngineError::Internal(message) => {
             tracing::error!(message, "the engine failed");
             let fix = "this is a fault of quarterdeck; its log file says more".to_owned();

@@ -3,7 +3,7 @@
 //! Invariant: the daemon reaches the engine through this trait alone, so that it can be tested against a scripted one. Each
 //! method is the engine's method of the same name.
 
-use crate::engine::{Engine, EngineError, Hold, Running};
+use crate::engine::{Engine, EngineError, Hold, Running, Write, Written};
 use crate::model::{
     Answer, BackendInfo, Chunk, EndedBy, Event, Exec, Finding, HostKeyChange, HostKeys, Kept, LogRead, Overview, ProcessInfo,
     SessionDetail, SessionInfo, Who,
@@ -24,6 +24,7 @@ pub trait Service: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Running, EngineError>> + Send;
     fn end(&self, process: &str, by: EndedBy, grace: Duration) -> impl Future<Output = Result<ProcessInfo, EngineError>> + Send;
     fn signal(&self, process: &str, signal: i32) -> impl Future<Output = Result<(ProcessInfo, Vec<u32>), EngineError>> + Send;
+    fn send(&self, who: &Who, process: &str, write: Write) -> impl Future<Output = Result<Written, EngineError>> + Send;
     fn overview(&self) -> Overview;
     fn process(&self, process: &str) -> Result<ProcessInfo, EngineError>;
     fn read(&self, read: LogRead) -> impl Future<Output = Result<Chunk, EngineError>> + Send;
@@ -73,6 +74,9 @@ impl Service for Engine {
     }
     async fn signal(&self, process: &str, signal: i32) -> Result<(ProcessInfo, Vec<u32>), EngineError> {
         self.signal(process, signal).await
+    }
+    async fn send(&self, who: &Who, process: &str, write: Write) -> Result<Written, EngineError> {
+        self.send(who, process, write).await
     }
     fn overview(&self) -> Overview {
         self.overview()

@@ -12,6 +12,7 @@ mod journal;
 mod place;
 mod prompts;
 mod run;
+mod send;
 mod shared;
 mod signal;
 mod sweep;
@@ -27,6 +28,7 @@ use crate::paths::Paths;
 pub use crate::session::log::{Hold, Reader};
 use crate::session::{Session, log::Log};
 use place::Place;
+pub use send::{Write, Written};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc, oneshot};
@@ -70,6 +72,14 @@ pub enum EngineError {
     /// Refused in the present state.
     #[error("{0}")]
     Refused(String),
+    /// Refused, because more has happened than the caller had seen.
+    #[error("{message}")]
+    Outdated {
+        /// What.
+        message: String,
+        /// How to see it.
+        fix: String,
+    },
     /// A fault of our own.
     #[error("{0}")]
     Internal(String),
@@ -129,6 +139,12 @@ impl Engine {
     /// did. Cancel safe: a signal that was asked for is sent.
     pub async fn signal(&self, process: &str, signal: i32) -> Result<(ProcessInfo, Vec<u32>), EngineError> {
         self.core.signal(process, signal).await
+    }
+
+    /// Writes to the stdin of a command that was started with one, beside its caller; see [`Written`]. Cancel safe: what was
+    /// accepted is written all the same.
+    pub async fn send(&self, who: &Who, process: &str, write: Write) -> Result<Written, EngineError> {
+        self.core.send(who, process, write).await
     }
 
     /// Everything at this moment.

@@ -9,7 +9,7 @@ use super::table::new_id;
 use super::{Core, EngineError, Running};
 use crate::backend::BackendError;
 use crate::model::{EndedBy, Event, Exec, ExecResult, Millis, Outcome, ProcessInfo, ProcessState, Warning, WarningCode, Who, WhoKind};
-use crate::session::{Command, Ended, Session, Stop, collect, exit_code_meaning, log::Log, log::Reader};
+use crate::session::{Command, Ended, Input, Session, Stop, collect, exit_code_meaning, log::Log, log::Reader};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,6 +94,10 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
     let (stops, stops_in) = mpsc::channel(STOPS);
     let (ended_tell, ended) = watch::channel(false);
     core.add(info.clone(), log.clone(), stops, ended)?;
+    let stdin = stdin.map(Input::shared).map(|(input, typing)| {
+        core.open_stdin(&info.id, typing);
+        input
+    });
     let output = log.hold(Reader::Caller, 0);
     let (tell, result) = oneshot::channel();
     let one = One { core: core.clone(), place: place.clone(), session, info: info.clone(), log, exec, timeout };
@@ -124,7 +128,7 @@ struct One {
 impl One {
     async fn run(
         self,
-        stdin: Option<mpsc::Receiver<Vec<u8>>>,
+        stdin: Option<Input>,
         mut stops: mpsc::Receiver<Stop>,
         tell: oneshot::Sender<ExecResult>,
         ended_tell: watch::Sender<bool>,
@@ -193,7 +197,7 @@ impl One {
         if unreachable(error.kind) { Outcome::BackendUnavailable { reason } } else { Outcome::SpawnFailed { reason } }
     }
 
-    async fn run_in_session(&self, stdin: Option<mpsc::Receiver<Vec<u8>>>, stops: mpsc::Receiver<Stop>) -> Ended {
+    async fn run_in_session(&self, stdin: Option<Input>, stops: mpsc::Receiver<Stop>) -> Ended {
         let agent = (self.info.who.kind == WhoKind::Agent).then(|| self.info.who.name.clone());
         let command = Command {
             id: self.info.id.clone(),

@@ -5,7 +5,7 @@
 
 use super::EngineError;
 use crate::model::{Millis, ProcessId, ProcessInfo, ProcessState, Warning, WarningCode};
-use crate::session::{Stop, log::Log};
+use crate::session::{Stop, Typing, log::Log};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
@@ -29,6 +29,10 @@ pub(crate) struct Entry {
     pub(crate) ended: watch::Receiver<bool>,
     /// When its shell was seen to run it.
     pub(crate) begun: Option<Millis>,
+    /// The way to its stdin, when that was left open.
+    pub(crate) stdin: Option<Typing>,
+    /// Who of others than its caller wrote to its stdin last.
+    pub(crate) writer: Option<String>,
     order: u64,
 }
 
@@ -43,7 +47,7 @@ impl Table {
     /// Adds a row.
     pub(crate) fn add(&mut self, info: ProcessInfo, log: Arc<Log>, stops: mpsc::Sender<Stop>, ended: watch::Receiver<bool>) {
         self.next_order += 1;
-        let entry = Entry { order: self.next_order, info, log, stops, ended, begun: None };
+        let entry = Entry { order: self.next_order, info, log, stops, ended, begun: None, stdin: None, writer: None };
         self.rows.insert(entry.info.id.clone(), entry);
     }
 

@@ -88,6 +88,17 @@ calls! {
         /// Between TERM and KILL, in milliseconds (2,000).
         grace_ms: Option<u64>,
     }
+    /// Writes to the stdin of a command that was started with one. Answers when it is written, or after a second with what waits.
+    SendCall("send") -> Sent {
+        /// The process, by id or unique prefix.
+        process: String,
+        /// What to write.
+        text: String,
+        /// Whether the stdin ends after it.
+        eof: bool,
+        /// How long the output was when the caller looked: refused as `outdated` when it is longer by now.
+        expect_offset: Option<u64>,
+    }
     /// Connects a backend now, skipping any wait; answers when the attempt has succeeded.
     Connect("connect") -> crate::model::BackendInfo {
         /// The backend.
@@ -177,6 +188,17 @@ pub struct Killed {
     pub signalled: Vec<u32>,
 }
 
+/// The reply to [`SendCall`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sent {
+    /// The process.
+    #[serde(flatten)]
+    pub process: ProcessInfo,
+    /// Bytes that wait until the command reads; they will be written in order. Zero: all is written.
+    #[serde(default)]
+    pub waiting: u64,
+}
+
 /// The parameters of [`Read`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReadParams(pub LogRead);
@@ -240,4 +262,6 @@ pub enum ErrorCode {
     Refused,
     /// A fault of our own.
     Internal,
+    /// Refused, because more has happened than the caller had seen.
+    Outdated,
 }

@@ -111,6 +111,7 @@ fn golden_errors_still_read() {
         ("unavailable", ErrorCode::Unavailable),
         ("refused", ErrorCode::Refused),
         ("internal", ErrorCode::Internal),
+        ("outdated", ErrorCode::Outdated),
     ] {
         let error: CallError = check(&format!(r#"{{"code":"{word}","message":"m","fix":"f"}}"#));
         assert_eq!(error.code, code);
@@ -149,6 +150,7 @@ const REQUESTS: &[&str] = &[
     r#"{"method":"follow","params":{"process":"k7f3","start":{"tailbytes":100},"until_end":true}}"#,
     r#"{"method":"wait","params":{"processes":["k7f3"],"timeout_ms":10}}"#,
     r#"{"method":"kill","params":{"processes":["k7f3"],"signal":"INT","grace_ms":2000}}"#,
+    r#"{"method":"send","params":{"process":"k7f3","text":"y\n","eof":true,"expect_offset":7}}"#,
     r#"{"method":"connect","params":{"backend":"gpu"}}"#,
     r#"{"method":"disconnect","params":{"backend":"gpu"}}"#,
     r#"{"method":"session_show","params":{"backend":"gpu","session":"main"}}"#,
@@ -179,6 +181,7 @@ fn golden_requests_still_read() {
         again::<calls::Follow>,
         again::<calls::Wait>,
         again::<calls::Kill>,
+        again::<calls::SendCall>,
         again::<calls::Connect>,
         again::<calls::Disconnect>,
         again::<calls::SessionShow>,
@@ -220,6 +223,12 @@ fn golden_replies_still_read() {
     for answer in [r#"{"answer":"cancel"}"#, r#"{"answer":"trust","save":true}"#] {
         check::<crate::model::Answer>(answer);
     }
+    check::<calls::Killed>(
+        r#"{"id":"k7f3","backend":"local","session":"main","command":"true","who":{"kind":"agent","name":"script"},"state":"running","started":1,"signalled":[7,9]}"#,
+    );
+    check::<calls::Sent>(
+        r#"{"id":"k7f3","backend":"local","session":"main","command":"cat","who":{"kind":"agent","name":"script"},"state":"running","started":1,"waiting":3}"#,
+    );
     check::<calls::ShutdownReply>(r#"{"stopping":true,"running":[]}"#);
     for verdict in ["ok", "warn", "fail", "skipped"] {
         check::<crate::model::Finding>(&format!(r#"{{"backend":"gpu","check":"port","verdict":"{verdict}","fact":"f","fix":"x"}}"#));

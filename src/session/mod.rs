@@ -13,6 +13,7 @@ pub mod examine;
 mod feed;
 mod files;
 mod handle;
+mod input;
 mod keep;
 pub mod log;
 mod open;
@@ -29,13 +30,14 @@ mod tests;
 pub use crate::shell::explain::explain as exit_code_meaning;
 pub use error::SessionError;
 pub use handle::Session;
+pub use input::{Input, Typing, Untaken};
 
 use crate::backend::{BackendError, ShellChoice};
 use crate::model::{EndedBy, Outcome, ProcessId, Warning};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 /// What a session needs to know of its backend's settings.
 #[derive(Clone, Debug)]
@@ -79,8 +81,8 @@ pub struct Command {
     pub split: bool,
     /// Deadline, counted from the start of the command itself.
     pub timeout: Option<Duration>,
-    /// The caller's stdin; the channel's end is the end of input. None: empty stdin.
-    pub stdin: Option<mpsc::Receiver<Vec<u8>>>,
+    /// Its stdin. None: an empty one.
+    pub stdin: Option<Input>,
     /// Whether an agent asked: secrets are left out and AI_AGENT is set.
     pub agent: Option<String>,
 }

@@ -1,5 +1,6 @@
 //! The commands about commands: ps, logs, wait, kill, backends, session, stop.
 
+use crate::harness::pty::Pty;
 use crate::harness::qd::Home;
 use crate::harness::run::Running;
 use crate::harness::wait;
@@ -283,6 +284,55 @@ fn a_signal_to_a_command_that_waits_for_its_backend_is_refused() {
     home.run(["kill", "-s", "USR1", &id]).code(1).says(&[&id, "has not begun"]);
     home.run(["kill", &id]).code(0);
     waiting.done().code(130);
+}
+
+/// Starts a command with its stdin left open, as a person at a terminal does; gives the terminal with the command's id.
+fn open_stdin(home: &Home, backend: &str, command: &str) -> (Pty, String) {
+    let pty = home.terminal(["exec", "-i", "-b", backend, "--", command], 24, 80);
+    pty.wait_text("begun");
+    let rows = home.run(["ps", "--json"]).code(0).json();
+    let row = rows.as_array().and_then(|rows| rows.iter().find(|row| row["reads_stdin"] == true)).expect("it runs").clone();
+    (pty, row["id"].as_str().expect("an id").to_owned())
+}
+
+#[test]
+fn send_writes_to_an_open_stdin_and_ends_it() {
+    let home = Home::new();
+    let (mut pty, id) = open_stdin(&home, "local", "echo begun; read -r line; echo \"line: $line\"; cat; echo end-$((1+1))");
+    home.run(["send", &id, "--text", "o", "--submit", "ne"]).code(0);
+    pty.wait_text("line: one");
+    let chunk = home.run(["logs", "--json", &id]).code(0).out();
+    let end: Value = serde_json::from_str(chunk.lines().last().expect("a last line")).expect("JSON");
+    let offset = end["next_offset"].as_u64().expect("an offset");
+    let old = (offset - 1).to_string();
+    home.run(["send", &id, "--submit", "no", "--expect-offset", &old]).code(1).says(&["1 bytes more", "nothing was sent", "--offset"]);
+    let row = home.run(["send", &id, "--submit", "two", "--expect-offset", &offset.to_string(), "--json"]).code(0).json();
+    assert_eq!((&row["id"], &row["waiting"]), (&id.clone().into(), &0.into()), "{row:#}");
+    pty.wait_text("two");
+    home.run(["send", &id, "--eof"]).code(0);
+    pty.wait_text("end-2");
+    assert_eq!(pty.end().code(), Some(0));
+    assert!(!home.run(["logs", &id]).out().contains("no\n"));
+    home.run(["send", &id, "--submit", "late"]).code(1).says(&["has ended"]);
+}
+
+#[test]
+fn send_says_what_waits_and_refuses_what_is_too_much() {
+    let home = Home::new();
+    let (mut pty, id) = open_stdin(&home, "local", "echo begun; until [ -e go ]; do sleep 0.05; done; wc -c");
+    let text = "x".repeat(100_000);
+    home.run(["send", &id, "--text", &text]).code(0).says(&["has not read it yet", "100000 bytes wait"]);
+    let sending: Vec<Running> = (0..20).map(|_| home.start(["send", &id, "--text", &text])).collect();
+    let refused: Vec<_> = sending.into_iter().map(Running::done).filter(|done| done.code == Some(1)).collect();
+    assert!(!refused.is_empty() && refused.iter().all(|done| done.err().contains("nothing of this was taken")));
+    std::fs::write(home.work().join("go"), "").expect("the folder is ours");
+    wait::until("room for the end", wait::CAP, || (home.run(["send", &id, "--eof"]).code == Some(0)).then_some(()));
+    pty.wait_text(&format!("{}", (21 - refused.len()) * 100_000));
+    assert_eq!(pty.end().code(), Some(0));
+    let (_running, id) = begun(&home, "echo begun; sleep 7015");
+    home.run(["send", &id, "--submit", "x"]).code(1).says(&["no open stdin", "exec -i"]);
+    home.run(["send", "zzzz", "--eof"]).code(64).says(&["zzzz"]);
+    home.run(["send", &id]).code(64);
 }
 
 #[test]

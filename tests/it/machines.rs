@@ -104,6 +104,23 @@ fn a_signal_on_the_machine_is_told_with_who_got_it() {
 }
 
 #[test]
+fn an_open_stdin_on_the_machine_is_written_to_and_ended() {
+    let Some(machines) = lab::share(1) else { return };
+    let (m, home) = (&machines[0], Home::with_machines(&machines[..1], &[]));
+    let command = "echo begun; while read -r line; do echo \"line: $line\"; done; echo end-$((1+1))";
+    let mut pty = home.terminal(["exec", "-i", "-b", &m.name, "--", command], 24, 80);
+    pty.wait_text("begun");
+    let id = home.run(["ps", "--json"]).json()[0]["id"].as_str().expect("an id").to_owned();
+    home.run(["send", &id, "--submit", "one"]).code(0);
+    pty.wait_text("line: one");
+    home.run(["send", &id, "--submit", "no", "--expect-offset", "0"]).code(1).says(&["nothing was sent"]);
+    home.run(["send", &id, "--submit", "two", "--eof"]).code(0);
+    pty.wait_text("end-2");
+    assert_eq!(pty.end().code(), Some(0));
+    assert_eq!(home.run(["logs", &id]).code(0).out(), "begun\nline: one\nline: two\nend-2\n");
+}
+
+#[test]
 fn every_login_shell_gives_the_same_session() {
     let Some(machines) = lab::share(1) else { return };
     for account in machines[0].accounts.iter().filter(|a| *a != "nologin") {

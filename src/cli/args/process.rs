@@ -1,4 +1,4 @@
-//! The flags of the commands about commands: ps, logs, wait, kill.
+//! The flags of the commands about commands: ps, logs, wait, send, kill.
 //!
 //! Invariant: what a flag takes is checked here.
 
@@ -79,6 +79,45 @@ pub(crate) struct WaitArgs {
     /// Wait this long at most
     #[arg(long, value_name = "TIME", value_parser = duration::zero_or_more, allow_hyphen_values = true)]
     pub(crate) timeout: Option<Duration>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Writes to a command's stdin.
+#[derive(ClapArgs, Clone, Debug)]
+#[command(
+    group = clap::ArgGroup::new("what").args(["text", "submit", "eof"]).multiple(true).required(true),
+    after_help = "\
+Examples:
+  qd send k7f3 --submit yes
+  qd send k7f3 --text 'no line end' --expect-offset 1204
+  qd send k7f3 --eof
+
+The command must have been started with its stdin open: `qd exec -i`, or Ctrl-O in
+the terminal UI. Its caller goes on writing beside you. What a command does not read
+yet waits, at most 16 batches; it is told when something waits (exit code 0), and
+more is refused (1). With --expect-offset, next_offset of `qd logs --json` or of a
+result, nothing is sent when more output came since (1, code `outdated`).
+
+Others on this machine can see the words of a command line: no secrets here."
+)]
+pub(crate) struct SendArgs {
+    /// The command's id, or a unique prefix of it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// Write this, as it is
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) text: Option<String>,
+    /// Write this and a line end, after --text
+    #[arg(long, value_name = "LINE", allow_hyphen_values = true)]
+    pub(crate) submit: Option<String>,
+    /// End the stdin, after the rest
+    #[arg(long)]
+    pub(crate) eof: bool,
+    /// Send nothing when the output is longer than this
+    #[arg(long, value_name = "BYTE", allow_negative_numbers = true)]
+    pub(crate) expect_offset: Option<u64>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -40,7 +40,7 @@ pub(super) enum Json<'a> {
     End {
         /// The process.
         id: &'a str,
-        /// Where to go on with `--offset`.
+        /// Where to go on with `--offset`, and what `qd send --expect-offset` takes.
         next_offset: u64,
         /// Its row.
         process: &'a ProcessInfo,

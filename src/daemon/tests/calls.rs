@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::{EndedBy, Event, LogRead, LogStart, ProcessState, Run, SessionInfo};
 use crate::protocol::calls::{
-    Call, Complete, Connect as ConnectCall, Disconnect, Doctor, ErrorCode, Kill, SessionClose, SessionReset, SessionShow, Wait,
+    Call, Complete, Connect as ConnectCall, Disconnect, Doctor, ErrorCode, Kill, SendCall, SessionClose, SessionReset, SessionShow, Wait,
 };
 use serde::{Deserialize, Serialize};
 
@@ -100,6 +100,22 @@ async fn nothing_is_killed_when_one_of_the_names_is_wrong() {
     let rows = client.call(Kill { processes: vec![id.clone()], signal: Some("usr1".into()), ..Kill::default() }).await.unwrap();
     assert_eq!((rows[0].process.id.as_str(), rows[0].signalled.as_slice()), (id.as_str(), &[7, 9][..]));
     assert_eq!(bench.double.heard().signals, [(id, 10)]);
+}
+
+#[tokio::test]
+async fn what_is_sent_is_attributed_and_refused_when_more_came() {
+    let bench = Bench::new();
+    let client = bench.agent().await;
+    let (_cat, id) = started(&client, "hold").await;
+    let send = |expect_offset| SendCall { process: id.clone(), text: "y\n".into(), eof: true, expect_offset };
+    assert_eq!(client.call(send(Some(0))).await.unwrap().waiting, 3);
+    let heard = bench.double.heard().sent;
+    assert_eq!((heard.len(), heard[0].1.as_str(), heard[0].2.as_slice(), heard[0].3), (1, id.as_str(), &b"y\n"[..], true));
+    assert_eq!(heard[0].0, bench.double.heard().execs[0].0.name);
+    let (mut said, id) = started(&client, "say something").await;
+    finish(&mut said).await.unwrap();
+    let late = SendCall { process: id, expect_offset: Some(0), ..SendCall::default() };
+    assert_eq!(code(client.call(late).await.unwrap_err()), ErrorCode::Outdated);
 }
 
 #[tokio::test]

@@ -159,7 +159,7 @@ pub(super) async fn text(log: &Log) -> String {
 }
 
 /// Stdin with this content.
-pub(super) fn stdin(content: Vec<u8>) -> mpsc::Receiver<Vec<u8>> {
+pub(super) fn stdin(content: Vec<u8>) -> crate::session::Input {
     let (send, receive) = mpsc::channel(2);
     tokio::spawn(async move {
         for chunk in content.chunks(32 * 1024) {
@@ -168,7 +168,7 @@ pub(super) fn stdin(content: Vec<u8>) -> mpsc::Receiver<Vec<u8>> {
             }
         }
     });
-    receive
+    receive.into()
 }
 
 /// Waits for a condition, at most ten seconds.
