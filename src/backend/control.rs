@@ -63,6 +63,9 @@ impl Control {
 
     /// Looks for a command's processes, or ends them, or signals them. Cancel safe: an ending that was asked for goes on.
     pub async fn family(&self, family: Family, ask: Ask) -> Result<Members, BackendError> {
+        if ask == Ask::Readers {
+            return Err(BackendError::new(ErrorKind::Unsupported, "what its processes wait for is known on this machine alone"));
+        }
         match self.ask(Owned::Ask(family, ask)).await? {
             Answer::Members { alive, ending, tails } => Ok(Members { alive, ending, tails, verified: false }),
             Answer::Ended { left } => Ok(Members { verified: left.is_empty(), alive: left, ..Members::default() }),
@@ -236,6 +239,7 @@ impl Owned {
             Self::Ask(family, Ask::End { grace }) => {
                 Request::End { named: named(family), grace_ms: u64::try_from(grace.as_millis()).unwrap_or(u64::MAX) }
             }
+            Self::Ask(_, Ask::Readers) => return None,
             Self::Ask(family, Ask::Signal(number)) => Request::Signal { named: named(family), number: *number },
         };
         line(id, &request)

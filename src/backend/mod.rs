@@ -248,8 +248,10 @@ pub enum Ask {
         /// Between TERM and KILL.
         grace: Duration,
     },
-    /// Send one signal (a number) to all of it.
+    /// Send one signal (a number) to all of it; alive is what got it.
     Signal(i32),
+    /// Look only: alive is what reads the command's stdin now and finds nothing there. Unsupported where that cannot be known.
+    Readers,
 }
 
 /// What is alive of a family.

@@ -1,10 +1,11 @@
 //! `qd wait`: waits until commands have ended, or until their output has come to something.
 //!
-//! Invariant: the exit code of one command is its own; of several the highest; 124 when the time ran out first.
+//! Invariant: the exit code of one command is its own; of several the highest; 124 when the time ran out first. Waiting is the
+//! daemon's: here nothing is asked again and again.
 
 mod until;
 
-pub(crate) use until::{Until, parse as until};
+pub(crate) use until::{Until, from, parse as until};
 
 use super::args::{Global, WaitArgs};
 use super::caller;
@@ -17,11 +18,15 @@ use crate::model::{ProcessInfo, ProcessState};
 use crate::protocol::calls::Wait;
 use crate::report::ExitCode;
 use futures::future::try_join_all;
+use serde::Serialize;
 use std::time::Duration;
 
 /// Waits for processes.
 pub(crate) async fn run(global: &Global, args: &WaitArgs, screen: &Screen) -> Result<u8, Failure> {
     let client = caller::need(global, &args.ids.join(", ")).await?;
+    if args.offset.is_some() && !args.until.is_from() {
+        return Err(Failure::usage("--offset goes with --until output or pattern=RE"));
+    }
     if !matches!(args.until, Until::Exit) {
         return output(&client, args, screen).await;
     }
@@ -37,18 +42,32 @@ pub(crate) async fn run(global: &Global, args: &WaitArgs, screen: &Screen) -> Re
 
 /// Waits for something in the output of each: 0 when it has come, 1 when a command ended without it, 124 after the time.
 async fn output(client: &Client, args: &WaitArgs, screen: &Screen) -> Result<u8, Failure> {
-    let all = try_join_all(args.ids.iter().map(|id| until::come(client, id, &args.until)));
-    let come = within(args.timeout, all).await?;
+    let one = |id| within(args.timeout, until::come(client, id, &args.until, args.offset));
+    let come = try_join_all(args.ids.iter().map(|id| one(id))).await?;
     let rows = client.call(Wait { processes: args.ids.clone(), timeout_ms: Some(0) }).await?;
-    show(&rows, args.json, screen)?;
-    let Some(come) = come else {
-        screen.say("the time ran out before that came");
-        return Ok(code(ExitCode::TIMED_OUT));
-    };
-    for (row, _) in rows.iter().zip(&come).filter(|(_, come)| !**come) {
-        screen.say(&format!("{} ended before that came", row.id));
+    if args.json {
+        let rows: Vec<Row<'_>> = rows.iter().zip(&come).map(|(process, came)| Row { process, came: *came == Some(true) }).collect();
+        screen.json(&rows)?;
+    } else {
+        show(&rows, false, screen)?;
     }
-    Ok(code(if come.contains(&false) { ExitCode::REFUSED } else { ExitCode::OK }))
+    for (row, come) in rows.iter().zip(&come) {
+        match come {
+            Some(true) => {}
+            Some(false) => screen.say(&format!("{} ended before that came", row.id)),
+            None => screen.say(&format!("{}: the time ran out before that came", row.id)),
+        }
+    }
+    let code_of = |come: &Option<bool>| come.map_or(ExitCode::TIMED_OUT, |came| if came { ExitCode::OK } else { ExitCode::REFUSED });
+    Ok(code(come.iter().map(code_of).max().unwrap_or(ExitCode::OK)))
+}
+
+/// A row with whether what was waited for came.
+#[derive(Serialize)]
+struct Row<'a> {
+    #[serde(flatten)]
+    process: &'a ProcessInfo,
+    came: bool,
 }
 
 /// Gives none when the time, if any, ran out first.

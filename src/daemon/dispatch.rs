@@ -58,6 +58,10 @@ async fn plain<S: Service>(call: &Call<S>, request: AnyRequest) -> Result<Vec<u8
         calls::OverviewCall::METHOD => reply::<calls::OverviewCall>(overview(call)),
         calls::Read::METHOD => reply::<calls::Read>(read(call, request.params()?).await?),
         calls::Wait::METHOD => reply::<calls::Wait>(wait(call, request.params()?).await?),
+        calls::WaitInput::METHOD => {
+            let params: calls::WaitInput = request.params()?;
+            reply::<calls::WaitInput>(service.wants_input(&params.process).await.map_err(call_error)?)
+        }
         calls::Kill::METHOD => reply::<calls::Kill>(kill(call, request.params()?).await?),
         calls::SendCall::METHOD => reply::<calls::SendCall>(send(call, request.params()?).await?),
         calls::Connect::METHOD => {

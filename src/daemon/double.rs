@@ -294,6 +294,10 @@ impl Service for Double {
         Ok(Written { process: self.process(process)?, waiting: 3 })
     }
 
+    async fn wants_input(&self, process: &str) -> Result<bool, EngineError> {
+        self.ended(process).await.map(|_| false)
+    }
+
     fn overview(&self) -> Overview {
         let processes = self.inner.processes.lock().unwrap();
         let processes = processes.values().map(|process| process.info.lock().unwrap().clone()).collect();

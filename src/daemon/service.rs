@@ -25,6 +25,7 @@ pub trait Service: Clone + Send + Sync + 'static {
     fn end(&self, process: &str, by: EndedBy, grace: Duration) -> impl Future<Output = Result<ProcessInfo, EngineError>> + Send;
     fn signal(&self, process: &str, signal: i32) -> impl Future<Output = Result<(ProcessInfo, Vec<u32>), EngineError>> + Send;
     fn send(&self, who: &Who, process: &str, write: Write) -> impl Future<Output = Result<Written, EngineError>> + Send;
+    fn wants_input(&self, process: &str) -> impl Future<Output = Result<bool, EngineError>> + Send;
     fn overview(&self) -> Overview;
     fn process(&self, process: &str) -> Result<ProcessInfo, EngineError>;
     fn read(&self, read: LogRead) -> impl Future<Output = Result<Chunk, EngineError>> + Send;
@@ -77,6 +78,9 @@ impl Service for Engine {
     }
     async fn send(&self, who: &Who, process: &str, write: Write) -> Result<Written, EngineError> {
         self.send(who, process, write).await
+    }
+    async fn wants_input(&self, process: &str) -> Result<bool, EngineError> {
+        self.wants_input(process).await
     }
     fn overview(&self) -> Overview {
         self.overview()

@@ -8,6 +8,7 @@ pub mod connection;
 mod core;
 mod doctor;
 mod hints;
+mod input;
 mod journal;
 mod place;
 mod prompts;
@@ -145,6 +146,12 @@ impl Engine {
     /// accepted is written all the same.
     pub async fn send(&self, who: &Who, process: &str, write: Write) -> Result<Written, EngineError> {
         self.core.send(who, process, write).await
+    }
+
+    /// Waits until a command reads its stdin and nothing is there: true; or until it has ended: false. Refused for one without an open
+    /// stdin, and where it cannot be known. Cancel safe.
+    pub async fn wants_input(&self, process: &str) -> Result<bool, EngineError> {
+        self.core.wants_input(process).await
     }
 
     /// Everything at this moment.

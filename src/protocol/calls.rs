@@ -78,6 +78,12 @@ calls! {
         /// Longest wait in milliseconds; then the rows come as they are.
         timeout_ms: Option<u64>,
     }
+    /// Waits until a command reads its stdin and nothing is there: true; or until it has ended: false. Refused where that cannot be
+    /// known, and for a command without an open stdin.
+    WaitInput("wait_input") -> bool {
+        /// The process, by id or unique prefix.
+        process: String,
+    }
     /// Ends processes, or sends them one signal; answers with their rows once the ending is done (with a signal: once sent). A
     /// signal that no process of one of them got is an error; the others were sent it all the same.
     Kill("kill") -> Vec<Killed> {

@@ -241,6 +241,35 @@ fn wait_sees_what_the_output_comes_to() {
     std::fs::write(&go, "").expect("the folder is ours");
     assert_eq!(waiting.done().code(0).json()[0]["state"], "running");
     home.run(["wait", "--until", "output", "zzzz"]).code(64).says(&["zzzz"]);
+    // From a byte on, or from now on: what was said before does not count.
+    home.run(["wait", "--until", "pattern=begun", "--offset", "1", "--timeout", "100ms", &id]).code(124);
+    home.run(["wait", "--until", "pattern=begun", "--offset", "end", "--timeout", "100ms", &id, &done]).code(124).says(&[&id, &done]);
+    let rows = home.run(["wait", "--until", "output", "--offset", "0", "--json", &id, &done]).code(0).json();
+    assert_eq!((&rows[0]["came"], &rows[1]["came"]), (&true.into(), &true.into()), "{rows:#}");
+    home.run(["wait", "--offset", "1", &id]).code(64).says(&["--offset"]);
+}
+
+#[test]
+fn wait_sees_that_a_command_wants_input() {
+    let home = Home::new();
+    let script = "echo begun; until [ -e go ]; do sleep 0.05; done; read -r a; echo got $a; sleep 0.3 | cat; (read -r b; echo got $b); until [ -e end ]; do sleep 0.05; done";
+    let (mut pty, id) = open_stdin(&home, "local", script);
+    home.run(["wait", "--until", "input", "--timeout", "300ms", &id]).code(124);
+    let waiting = home.start(["wait", "--until", "input", "--json", &id]);
+    std::fs::write(home.work().join("go"), "").expect("the folder is ours");
+    assert_eq!(waiting.done().code(0).json()[0]["came"], true);
+    home.run(["send", &id, "--submit", "one"]).code(0);
+    pty.wait_text("got one");
+    home.run(["wait", "--until", "input", &id]).code(0);
+    let waiting = home.start(["send", &id, "--submit", "two"]);
+    waiting.done().code(0);
+    pty.wait_text("got two");
+    let waiting = home.start(["wait", "--until", "input", &id]);
+    std::fs::write(home.work().join("end"), "").expect("the folder is ours");
+    waiting.done().code(1).says(&["ended before"]);
+    assert_eq!(pty.end().code(), Some(0));
+    let (_running, id) = begun(&home, "echo begun; sleep 7017");
+    home.run(["wait", "--until", "input", &id]).code(1).says(&[&id, "no open stdin"]);
 }
 
 #[test]

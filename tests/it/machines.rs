@@ -114,6 +114,7 @@ fn an_open_stdin_on_the_machine_is_written_to_and_ended() {
     home.run(["send", &id, "--submit", "one"]).code(0);
     pty.wait_text("line: one");
     home.run(["send", &id, "--submit", "no", "--expect-offset", "0"]).code(1).says(&["nothing was sent"]);
+    home.run(["wait", "--until", "input", &id]).code(1).says(&[&m.name, "cannot be known", "quiet=MS"]);
     home.run(["send", &id, "--submit", "two", "--eof"]).code(0);
     pty.wait_text("end-2");
     assert_eq!(pty.end().code(), Some(0));

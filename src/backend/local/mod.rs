@@ -14,6 +14,7 @@ mod streams;
 mod survivors;
 #[cfg(test)]
 pub(super) mod tests;
+mod waits;
 
 pub use children::become_subreaper;
 pub use reaper::Reaper;
@@ -198,6 +199,12 @@ fn answer(family: &Family, ask: Ask) -> Result<Members, BackendError> {
             let ours = children::known(family.pid, family.start_time).map_or([0; 3], |k| k.pipes);
             let kinds = survivors::classify(alive.iter().copied(), &ours);
             Ok(Members { alive, ending: kinds.ending.into_iter().collect(), tails: kinds.tails.into_iter().collect(), verified: false })
+        }
+        Ask::Readers => {
+            let stdin = children::known(family.pid, family.start_time).map(|known| known.pipes[0]);
+            let stdin = stdin.ok_or_else(|| BackendError::new(ErrorKind::Internal, "the shell is not one of this daemon's"))?;
+            let pids = waits::tree(family.pid).unwrap_or_else(|| family::members(family).into_keys().collect());
+            waits::readers(pids, stdin)
         }
         Ask::End { grace } => Ok(end::end(family, grace)),
         Ask::Signal(number) => match rustix::process::Signal::from_named_raw(number) {

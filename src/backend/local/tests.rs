@@ -66,7 +66,7 @@ impl Running {
         local.family(self.family.clone(), Ask::Survivors).await.expect("asked")
     }
 
-    async fn end(&self, local: &Local, grace: Duration) -> Members {
+    pub(super) async fn end(&self, local: &Local, grace: Duration) -> Members {
         tokio::time::timeout(CAP, local.family(self.family.clone(), Ask::End { grace })).await.expect("in time").expect("ended")
     }
 }

@@ -64,18 +64,24 @@ pub(crate) struct LogsArgs {
 Examples:
   qd wait k7f3 b2c4
   qd wait --until 'pattern=listening on' --timeout 30s k7f3
+  qd wait --until input k7f3 && qd send k7f3 --submit yes
 
-Exit code: the command's own; of several, the highest; 124 when the time ran out
-first. With --until of other than exit: 0 when it came, 1 when a command ended
-before it did.")]
+Several commands: all of them are waited for. Exit code: the command's own; of
+several, the highest; 124 when the time ran out first. With --until of other than
+exit: 0 when it came, 1 when a command ended before it did. With --json each row
+says whether it `came`. Whether a command wants input is known on local alone (1 and
+an error elsewhere), and seen of a plain read of its stdin, not of poll and select.")]
 pub(crate) struct WaitArgs {
     /// The commands' ids, or unique prefixes of them
     #[arg(value_name = "ID", required = true)]
     pub(crate) ids: Vec<String>,
     /// Wait for: exit; output (more of it); quiet=MS (none for so long);
-    /// pattern=RE (in a line of it, from the beginning on)
+    /// pattern=RE (in a line of it); input (it reads its open stdin and nothing is there)
     #[arg(long, value_name = "WHAT", value_parser = crate::cli::wait::until, default_value = "exit", hide_default_value = true)]
     pub(crate) until: crate::cli::wait::Until,
+    /// With output and pattern: look from this byte of the log on, or from its end [default: output: end, pattern: 0]
+    #[arg(long, value_name = "BYTE|end", value_parser = crate::cli::wait::from, allow_hyphen_values = true)]
+    pub(crate) offset: Option<crate::model::LogStart>,
     /// Wait this long at most
     #[arg(long, value_name = "TIME", value_parser = duration::zero_or_more, allow_hyphen_values = true)]
     pub(crate) timeout: Option<Duration>,

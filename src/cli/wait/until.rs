@@ -5,14 +5,14 @@
 use crate::cli::logs::Clean;
 use crate::client::{Client, ClientError, Item};
 use crate::model::LogStart;
-use crate::protocol::calls::{Follow, StartParams};
+use crate::protocol::calls::{Follow, StartParams, WaitInput};
 use regex::bytes::Regex;
 use std::time::Duration;
 use tokio::time::timeout;
 
 /// The longest line that a pattern is looked for in; a longer one is looked at in pieces.
 const LONGEST_LINE: usize = 1 << 20;
-const FORMS: &str = "expected exit, output, quiet=MS or pattern=RE";
+const FORMS: &str = "expected exit, output, quiet=MS, pattern=RE or input";
 
 /// What is waited for.
 #[derive(Clone, Debug)]
@@ -23,8 +23,10 @@ pub(crate) enum Until {
     Output,
     /// No output for this long.
     Quiet(Duration),
-    /// A line of the output, from its beginning on, that matches; the last one need not be whole.
+    /// A line of the output that matches; the last one need not be whole.
     Pattern(Regex),
+    /// The command reads its stdin, and nothing is there.
+    Input,
 }
 
 /// Parses the value of `--until`.
@@ -37,14 +39,36 @@ pub(crate) fn parse(text: &str) -> Result<Until, String> {
             _ => Err("expected milliseconds after quiet=, as quiet=500".into()),
         },
         ("pattern", Some(re)) if !re.is_empty() => Regex::new(re).map(Until::Pattern).map_err(|e| e.to_string()),
-        ("input", None) => Err(format!("input is asked for on a terminal alone, which this version does not give commands; {FORMS}")),
+        ("input", None) => Ok(Until::Input),
         _ => Err(FORMS.into()),
     }
 }
 
+/// The end of a log as it is when somebody asks.
+const END: LogStart = LogStart::TailBytes(0);
+
+/// Parses the value of `--offset`.
+pub(crate) fn from(text: &str) -> Result<LogStart, String> {
+    if text == "end" {
+        return Ok(END);
+    }
+    text.parse().map(LogStart::Offset).map_err(|_| "expected a byte of the log, or `end`".into())
+}
+
+impl Until {
+    /// Whether it is looked for in the output, from some place on.
+    pub(super) fn is_from(&self) -> bool {
+        matches!(self, Self::Output | Self::Pattern(_))
+    }
+}
+
 /// Waits until it has come for one command: true; or until the command has ended without it: false. Cancel safe.
-pub(super) async fn come(client: &Client, process: &str, until: &Until) -> Result<bool, ClientError> {
-    let start = if matches!(until, Until::Pattern(_)) { LogStart::Offset(0) } else { LogStart::TailLines(0) };
+pub(super) async fn come(client: &Client, process: &str, until: &Until, from: Option<LogStart>) -> Result<bool, ClientError> {
+    if matches!(until, Until::Input) {
+        return client.call(WaitInput { process: process.to_owned() }).await;
+    }
+    let whole = if matches!(until, Until::Pattern(_)) { LogStart::Offset(0) } else { END };
+    let start = from.unwrap_or(whole);
     let follow = Follow { process: process.to_owned(), start: StartParams(start), until_end: true };
     let mut items = client.follow(follow).await?;
     let mut lines = Lines::default();
@@ -58,7 +82,7 @@ pub(super) async fn come(client: &Client, process: &str, until: &Until) -> Resul
         };
         let come = match (item.transpose()?, until) {
             (Some(Item::Data { bytes, .. }), Until::Output) => !bytes.is_empty(),
-            (Some(Item::Data { bytes, .. }), Until::Pattern(re)) => lines.feed(&bytes, re),
+            (Some(Item::Data { offset, bytes, .. }), Until::Pattern(re)) => lines.feed(offset, &bytes, re),
             (Some(Item::Followed(_)) | None, _) => return Ok(matches!(until, Until::Exit | Until::Quiet(_))),
             _ => false,
         };
@@ -73,11 +97,18 @@ pub(super) async fn come(client: &Client, process: &str, until: &Until) -> Resul
 struct Lines {
     clean: Clean,
     line: Vec<u8>,
+    /// The next byte of the log.
+    next: u64,
 }
 
 impl Lines {
     /// Takes a piece; tells whether a line that it ends or goes on with matches.
-    fn feed(&mut self, bytes: &[u8], re: &Regex) -> bool {
+    fn feed(&mut self, offset: u64, bytes: &[u8], re: &Regex) -> bool {
+        if offset != self.next {
+            // What is no longer kept joins nothing.
+            (self.clean, self.line) = Default::default();
+        }
+        self.next = offset + bytes.len() as u64;
         let bytes = self.clean.feed(bytes);
         bytes.split_inclusive(|byte| *byte == b'\n').any(|piece| {
             let text = piece.strip_suffix(b"\n").unwrap_or(piece);
@@ -109,7 +140,7 @@ mod tests {
             ("pattern=", "pattern=RE"),
             ("pattern=(", "unclosed"),
             ("exit=1", "expected exit"),
-            ("input", "terminal"),
+            ("input=1", "or input"),
         ];
         for (text, want) in table {
             assert!(parse(text).is_err_and(|e| e.contains(want)), "{text:?}");
@@ -121,10 +152,13 @@ mod tests {
         let re = Regex::new("^listening on [0-9]+$").unwrap();
         let feed = |pieces: &[&str]| {
             let mut lines = Lines::default();
-            pieces.iter().map(|piece| lines.feed(piece.as_bytes(), &re)).collect::<Vec<_>>()
+            let mut feed = |piece: &&str| lines.feed(lines.next, piece.as_bytes(), &re);
+            pieces.iter().map(&mut feed).collect::<Vec<_>>()
         };
         assert_eq!(feed(&["not listening on 1\nlisten", "ing on \x1b[1m", "80\x1b[0m\n"]), [false, false, true]);
         assert_eq!(feed(&["listening on 1\nx", "y"]), [true, false]);
         assert_eq!(feed(&["listening on ", "\n80"]), [false, false]);
+        let mut lines = Lines::default();
+        assert!(!lines.feed(0, b"listening on ", &re) && !lines.feed(99, b"80\n", &re), "over a gap");
     }
 }
