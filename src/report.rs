@@ -24,6 +24,8 @@ impl ExitCode {
     pub const DENIED: i32 = 77;
     /// The config cannot be used.
     pub const CONFIG: i32 = 78;
+    /// The command still runs, in the background (`--yield`).
+    pub const STILL_RUNS: i32 = 79;
     /// The command was ended at its deadline.
     pub const TIMED_OUT: i32 = 124;
     /// A fault of our own.

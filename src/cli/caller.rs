@@ -5,6 +5,7 @@
 use super::args::Global;
 use super::failure::Failure;
 use crate::client::{Client, ClientError, Connect};
+use crate::paths::{Paths, Vars};
 use std::env;
 use std::path::PathBuf;
 
@@ -13,13 +14,23 @@ pub(crate) async fn connect(global: &Global, agent: Option<String>) -> Result<Cl
     Ok(Client::connect(&how(global, agent, true)?).await?)
 }
 
-/// Connects to a daemon that runs; none when there is none.
+/// Connects to a daemon that runs, or that has background processes to look after; none when there is neither.
 pub(crate) async fn find(global: &Global) -> Result<Option<Client>, Failure> {
     match Client::connect(&quiet(global)?).await {
         Ok(client) => Ok(Some(client)),
+        // What the last daemon had in the background is known to the next one.
+        Err(ClientError::NoDaemon) if background_is_left() => connect(global, agent(None)).await.map(Some),
         Err(ClientError::NoDaemon) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether a daemon that is gone left processes in the background. What cannot be read is left to the next daemon to tell.
+fn background_is_left() -> bool {
+    let Ok(paths) = Paths::resolve(&Vars::current()) else { return false };
+    let Ok(text) = std::fs::read(paths.background_file()) else { return false };
+    let file: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+    file["processes"].as_array().is_some_and(|list| !list.is_empty())
 }
 
 /// Connects for a command that makes no sense without a daemon that runs.

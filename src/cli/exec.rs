@@ -15,8 +15,9 @@ use super::failure::Failure;
 use super::screen::Screen;
 use super::{caller, command, failure};
 use crate::client::{Client, Items};
-use crate::model::Exec;
+use crate::model::{Exec, Outcome};
 use crate::protocol::calls::ExecCall;
+use crate::report::ExitCode;
 use form::Form;
 use run::{End, Run};
 use signals::Signals;
@@ -56,8 +57,14 @@ async fn attempt(global: &Global, args: &ExecArgs, screen: &Screen, form: &mut F
     match run.finish(form, sink).await? {
         End::Left(asked) => Ok(asked.exit_code()),
         End::Result { result, asked } => {
-            if matches!(form, Form::Plain) {
+            let runs = result.outcome == Outcome::Running;
+            if matches!(form, Form::Plain) && args.background && runs {
+                screen.print(&format!("{}\n", result.process_id))?;
+            } else if matches!(form, Form::Plain) {
                 told::tell(&result, screen, asked.is_some());
+            }
+            if runs && !args.background {
+                return Ok(failure::code(ExitCode::STILL_RUNS));
             }
             // Ended because we were asked to end: exit as a program that the signal ended does.
             let code = asked.filter(|_| run::ended_by_us(&result)).map_or(result.outcome.process_exit_code(), |a| a.exit_code().into());
@@ -92,6 +99,8 @@ fn call(args: &ExecArgs, follow: bool) -> Result<ExecCall, Failure> {
         split: plain,
         // What is printed as it arrives is not needed again in the result.
         max_output_bytes: if plain { Some(0) } else { args.max_output },
+        background: args.background,
+        yield_ms: args.yield_after.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
         description: args.description.clone(),
     };
     Ok(ExecCall { exec, follow, files: plain && follow })
@@ -101,7 +110,7 @@ fn call(args: &ExecArgs, follow: bool) -> Result<ExecCall, Failure> {
 pub(crate) mod tests {
     use super::*;
     use crate::cli::args::Command;
-    use crate::model::{ExecResult, Outcome};
+    use crate::model::ExecResult;
     use std::ffi::OsString;
 
     /// A result that a test changes as it likes.

@@ -1,6 +1,6 @@
 //! `qd ps`: the commands that run.
 //!
-//! Invariant: it never starts a daemon; without one nothing runs.
+//! Invariant: it starts a daemon only where one that is gone left background processes; else nothing runs without one.
 
 use super::args::{Global, PsArgs};
 use super::failure::Failure;
@@ -90,6 +90,8 @@ pub(crate) mod tests {
             pid: None,
             output_bytes: 0,
             reads_stdin: false,
+            background: false,
+            detached: false,
             cwd: "/srv".into(),
             exit_code_meaning: None,
             warnings: Vec::new(),

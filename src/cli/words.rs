@@ -44,6 +44,7 @@ pub(crate) fn state(state: &ProcessState) -> Cell {
         ProcessState::Starting => Cell::new("starting", Look::Busy),
         ProcessState::Running => Cell::new("running", Look::Good),
         ProcessState::Stopping => Cell::new("stopping", Look::Busy),
+        ProcessState::Unknown => Cell::new("unknown", Look::Busy),
         ProcessState::Ended(outcome) => {
             let look = if matches!(outcome, Outcome::Exited { exit_code: 0 }) { Look::Dim } else { Look::Bad };
             Cell::new(ended(outcome), look)
@@ -70,6 +71,8 @@ pub(crate) fn ended(outcome: &Outcome) -> String {
         Outcome::TransportLost { .. } => "link lost".into(),
         Outcome::SpawnFailed { .. } => "not started".into(),
         Outcome::BackendUnavailable { .. } => "unavailable".into(),
+        Outcome::Running => "running".into(),
+        Outcome::Lost { .. } => "lost".into(),
     }
 }
 

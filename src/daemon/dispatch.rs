@@ -211,7 +211,9 @@ async fn doctor<S: Service>(call: &Call<S>, params: calls::Doctor) -> Result<(),
 }
 
 async fn shutdown<S: Service>(call: &Call<S>, params: calls::Shutdown) -> ShutdownReply {
-    let running = call.hub.service.running();
+    let mut running = call.hub.service.running();
+    // These go on without a daemon.
+    running.retain(|process| !process.detached);
     if !running.is_empty() && !params.force {
         return ShutdownReply { stopping: false, running };
     }

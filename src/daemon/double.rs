@@ -245,6 +245,8 @@ impl Service for Double {
             pid: None,
             output_bytes: 0,
             reads_stdin: exec.stdin,
+            background: false,
+            detached: false,
             cwd: "/".into(),
             exit_code_meaning: None,
             warnings: Vec::new(),

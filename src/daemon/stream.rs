@@ -7,7 +7,7 @@ use super::call::{Call, Wish};
 use super::errors::call_error;
 use super::service::Service;
 use crate::engine::{EngineError, Hold};
-use crate::model::{Chunk, EndedBy, Event, ExecResult, LogRead, LogStart, ProcessInfo, Stream};
+use crate::model::{Chunk, EndedBy, Event, ExecResult, LogRead, LogStart, Outcome, ProcessInfo, Stream};
 use crate::protocol::calls::{CallError, ErrorCode, ExecCall, Follow, LogItem};
 use crate::protocol::credit::{STDIN_WINDOW, Taken, cost};
 use crate::protocol::frame::Kind;
@@ -55,7 +55,8 @@ pub(super) async fn exec<S: Service>(call: &Call<S>, params: ExecCall) -> Result
         let message = format!("the result of process {process} was lost");
         CallError { code: ErrorCode::Internal, message, fix: Some(format!("`qd logs {process}` shows its output")) }
     })?;
-    if sent.is_none() {
+    // What goes on in the background has no end to wait for.
+    if sent.is_none() && result.outcome != Outcome::Running {
         sent = tokio::select! {
             end = output => Some(end),
             _ = call.wished(Wish::Forget) => None,

@@ -71,6 +71,8 @@ impl Core {
                 pid: line.pid,
                 output_bytes: 0,
                 reads_stdin: false,
+                background: false,
+                detached: false,
                 cwd: line.cwd,
                 exit_code_meaning: None,
                 warnings: Vec::new(),

@@ -2,6 +2,7 @@
 //!
 //! Invariant: events are told while the state is locked, so that their order is true; the lock is never held over a wait.
 
+use super::background::Backgrounds;
 use super::journal;
 use super::place::Place;
 use super::shared::Shared;
@@ -28,6 +29,7 @@ pub(crate) struct State {
     pub(crate) lost: Vec<aftermath::Lost>,
     /// Backend, session and command of what a daemon before this one left unfinished, until the session was told.
     pub(crate) lost_sessions: Vec<(String, String, String)>,
+    pub(crate) background: Backgrounds,
     watchers: usize,
     stopping: bool,
 }
@@ -40,6 +42,8 @@ pub(crate) struct Core {
     pub(crate) changed: Arc<Notify>,
     /// Wakes whoever waits for idleness.
     pub(crate) idle: Notify,
+    /// Held while the background processes are written down, so that an older state never follows a newer one.
+    pub(crate) checkpointing: tokio::sync::Mutex<()>,
 }
 
 impl Core {
@@ -54,8 +58,23 @@ impl Core {
         for text in &config.notices {
             shared.notice(Level::Notice, None, text.clone());
         }
-        let state = State { config, places, table: Table::default(), lost: vec![], lost_sessions: vec![], watchers: 0, stopping: false };
-        let core = Arc::new(Self { shared, state: Mutex::new(state), changed: Arc::new(Notify::new()), idle: Notify::new() });
+        let state = State {
+            config,
+            places,
+            table: Table::default(),
+            lost: vec![],
+            lost_sessions: vec![],
+            background: Backgrounds::default(),
+            watchers: 0,
+            stopping: false,
+        };
+        let core = Arc::new(Self {
+            shared,
+            state: Mutex::new(state),
+            changed: Arc::new(Notify::new()),
+            idle: Notify::new(),
+            checkpointing: tokio::sync::Mutex::default(),
+        });
         let journal_path = core.journal_path();
         let path = journal_path.clone();
         let left = tokio::task::spawn_blocking(move || (journal::left_behind(&path), journal::written(&path)));
@@ -67,7 +86,8 @@ impl Core {
             tokio::spawn(aftermath::follow_health(Arc::downgrade(&core), Arc::downgrade(place)));
         }
         let weak = Arc::downgrade(&core);
-        let running = move || weak.upgrade().map(|core| core.state().table.running());
+        let running = move || weak.upgrade().map(|core| core.attended());
+        core.take_in_checkpoint().await;
         tokio::spawn(journal::keep(journal_path, core.changed.clone(), running));
         core.changed.notify_one();
         let (logs, limits) = (core.shared.paths.logs(), core.limits());
@@ -133,7 +153,7 @@ impl Core {
     /// Tells the supervisor and the watchers that a backend's use has changed.
     pub(crate) fn use_changed(&self, place: &Arc<Place>) {
         let watched = self.state().watchers > 0;
-        let used = watched || place.running() > 0;
+        let used = watched || place.running() > 0 || self.has_background(&place.settings.name);
         place.connection.set_in_use(used);
         if watched {
             self.tell_backend(place);
@@ -185,8 +205,13 @@ impl Core {
         }
     }
 
+    /// The commands that end with this daemon.
+    fn attended(&self) -> Vec<ProcessInfo> {
+        self.state().table.running().into_iter().filter(|info| !info.detached).collect()
+    }
+
     /// Ends a command and waits for it.
-    pub(crate) async fn end(&self, process: &str, by: EndedBy, grace: Duration) -> Result<ProcessInfo, EngineError> {
+    pub(crate) async fn end(self: &Arc<Self>, process: &str, by: EndedBy, grace: Duration) -> Result<ProcessInfo, EngineError> {
         let (stops, id) = {
             let mut state = self.state();
             let entry = state.table.find(process)?;
@@ -197,6 +222,9 @@ impl Core {
             }
             (stops, id)
         };
+        if let Some(done) = self.end_in_background(&id, by, grace).await {
+            return done;
+        }
         // An error means that it has ended already, which is what was wanted.
         let _ = stops.send(Stop::End { by, grace }).await;
         self.ended(&id).await
@@ -245,21 +273,23 @@ impl Core {
             tokio::spawn(aftermath::follow_health(Arc::downgrade(self), Arc::downgrade(place)));
             self.use_changed(place);
         }
+        self.wake_followers();
         self.shared.tell(Event::Config);
     }
 
     /// Ends everything within 2 s.
-    pub(crate) async fn shutdown(&self) {
-        let (running, places) = {
+    pub(crate) async fn shutdown(self: &Arc<Self>) {
+        let running = self.attended();
+        let places = {
             let mut state = self.state();
             state.stopping = true;
             let places: Vec<Arc<Place>> = state.places.values().cloned().collect();
-            (state.table.running(), places)
+            places
         };
         self.shared.tell(Event::Stopping);
         let ends = running.iter().map(|info| self.end(&info.id, EndedBy::Daemon, SHUTDOWN_GRACE));
         if tokio::time::timeout(SHUTDOWN_LIMIT, futures::future::join_all(ends)).await.is_err() {
-            let left: Vec<String> = self.state().table.running().into_iter().map(|info| info.id).collect();
+            let left: Vec<String> = self.attended().into_iter().map(|info| info.id).collect();
             tracing::warn!(?left, "commands did not end in time at the shutdown");
         }
         let sessions: Vec<_> = places.iter().flat_map(|place| place.open_sessions()).collect();
@@ -271,7 +301,7 @@ impl Core {
         if tokio::time::timeout(CLOSE_LIMIT, futures::future::join_all(closes)).await.is_err() {
             tracing::warn!("a connection did not close in time at the shutdown");
         }
-        let (path, left) = (self.journal_path(), self.state().table.running());
+        let (path, left) = (self.journal_path(), self.attended());
         let written = tokio::task::spawn_blocking(move || journal::write(&path, left.into_iter().map(Into::into).collect())).await;
         if let Ok(Err(error)) = written {
             tracing::warn!(%error, "failed to write down that the daemon ended in order");

@@ -3,10 +3,13 @@
 //! Invariant: it knows no protocol and no terminal; a command runs only on the backend that was named, and only once.
 
 mod aftermath;
+mod background;
+mod checkpoint;
 pub mod clock;
 pub mod connection;
 mod core;
 mod doctor;
+mod follow;
 mod hints;
 mod input;
 mod journal;
@@ -139,7 +142,11 @@ impl Engine {
     /// Sends a signal to a command's tree and tells which processes got it: at least one, or it is an error that says why none
     /// did. Cancel safe: a signal that was asked for is sent.
     pub async fn signal(&self, process: &str, signal: i32) -> Result<(ProcessInfo, Vec<u32>), EngineError> {
-        self.core.signal(process, signal).await
+        let id = self.core.state().table.find(process)?.info.id.clone();
+        if let Some(done) = self.core.signal_in_background(&id, signal).await {
+            return done;
+        }
+        self.core.signal(&id, signal).await
     }
 
     /// Writes to the stdin of a command that was started with one, beside its caller; see [`Written`]. Cancel safe: what was

@@ -46,6 +46,12 @@ fn deadline(core: &Core, place: &Place, who: &Who, exec: &Exec) -> Result<Option
     if exec.timeout_ms == Some(0) {
         return Err(EngineError::Usage("a time-out of zero would end the command before it starts".into()));
     }
+    if exec.background && (exec.stdin || exec.yield_ms.is_some() || exec.timeout_ms.is_some()) {
+        return Err(EngineError::Usage("a background process has no stdin, no time-out and nothing to yield".into()));
+    }
+    if exec.background {
+        return Ok(None);
+    }
     let given = exec.timeout_ms.map(Duration::from_millis);
     if who.kind != WhoKind::Agent {
         return Ok(given);
@@ -73,6 +79,9 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
     let timeout = deadline(core, &place, &who, &exec)?;
     let name = exec.session.clone().unwrap_or_else(|| super::MAIN_SESSION.to_owned());
     let session = place.session(&name, &core.shared, exec.client_cwd.as_deref()).await?;
+    if exec.background {
+        core.room_in_background(&place.settings.name)?;
+    }
     let info = ProcessInfo {
         id: core.fresh_id(),
         backend: place.settings.name.clone(),
@@ -85,6 +94,8 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
         pid: None,
         output_bytes: 0,
         reads_stdin: exec.stdin,
+        background: exec.background,
+        detached: exec.background,
         cwd: session.info().cwd,
         exit_code_meaning: None,
         warnings: Vec::new(),
@@ -101,7 +112,10 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
     let output = log.hold(Reader::Caller, 0);
     let (tell, result) = oneshot::channel();
     let one = One { core: core.clone(), place: place.clone(), session, info: info.clone(), log, exec, timeout };
-    let mut run = Box::pin(one.run(stdin, stops_in, tell, ended_tell));
+    let mut run: std::pin::Pin<Box<dyn Future<Output = ()> + Send>> = match one.exec.background {
+        true => Box::pin(one.run_background(stops_in, tell, ended_tell)),
+        false => Box::pin(one.run(stdin, stops_in, tell, ended_tell)),
+    };
     let first = place.count(true) == 1;
     // Begun here: where a shell waits it has its command before the caller is told that it was accepted, and no other thread
     // must wake up first.
@@ -115,12 +129,12 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
 }
 
 /// One command under way.
-struct One {
-    core: Arc<Core>,
-    place: Arc<Place>,
-    session: Arc<Session>,
-    info: ProcessInfo,
-    log: Arc<Log>,
+pub(super) struct One {
+    pub(super) core: Arc<Core>,
+    pub(super) place: Arc<Place>,
+    pub(super) session: Arc<Session>,
+    pub(super) info: ProcessInfo,
+    pub(super) log: Arc<Log>,
     exec: Exec,
     timeout: Option<Duration>,
 }
@@ -145,10 +159,26 @@ impl One {
                 Err(outcome) => self.not_run(outcome, began.elapsed()),
             }
         };
-        let ended = tokio::select! {
-            biased;
-            ended = running => ended,
-            never = tell_output(&self.core.shared, &self.info.id, &self.log) => match never {},
+        let mut tell = Some(tell);
+        let ended = {
+            tokio::pin!(running);
+            let output = tell_output(&self.core.shared, &self.info.id, &self.log);
+            tokio::pin!(output);
+            let mut patience = self.exec.yield_ms.map(|ms| Box::pin(tokio::time::sleep(Duration::from_millis(ms))));
+            loop {
+                tokio::select! {
+                    biased;
+                    ended = &mut running => break ended,
+                    never = &mut output => match never {},
+                    () = over(patience.as_mut()) => {
+                        patience = None;
+                        if let Some(tell) = tell.take() {
+                            // The caller may have gone: then the command is being ended.
+                            let _ = tell.send(self.yielded(began.elapsed()).await);
+                        }
+                    }
+                }
+            }
         };
         self.log.finish();
         let after = ended.after();
@@ -157,7 +187,9 @@ impl One {
         self.core.finish(&self.place, &self.info.id, &result);
         ended_tell.send_replace(true);
         // The caller may have gone; the row and the log hold the result.
-        let _ = tell.send(result);
+        if let Some(tell) = tell {
+            let _ = tell.send(result);
+        }
         // The result goes out first: what follows wakes threads and starts a program.
         tokio::task::yield_now().await;
         self.session.after(&after);
@@ -166,8 +198,20 @@ impl One {
         self.core.after_end(&self.place);
     }
 
+    /// Makes it a background process, and the answer for its caller. Its pipes and its session stay this daemon's.
+    async fn yielded(&self, duration: Duration) -> ExecResult {
+        {
+            let mut state = self.core.state();
+            if let Some(entry) = state.table.get_mut(&self.info.id) {
+                entry.info.background = true;
+                self.core.shared.tell(Event::Process { process: Box::new(entry.shown()) });
+            }
+        }
+        self.result(self.not_run(Outcome::Running, duration)).await
+    }
+
     /// Waits until the backend is there, or somebody wants the command to end.
-    async fn reach(&self, stops: &mut mpsc::Receiver<Stop>) -> Result<(), Outcome> {
+    pub(super) async fn reach(&self, stops: &mut mpsc::Receiver<Stop>) -> Result<(), Outcome> {
         let connection = &self.place.connection;
         // An agent's command never repeats an attempt that a person has to put right: keys would be locked out.
         if self.info.who.kind != WhoKind::Operator && connection.needs_person() {
@@ -198,8 +242,16 @@ impl One {
     }
 
     async fn run_in_session(&self, stdin: Option<Input>, stops: mpsc::Receiver<Stop>) -> Ended {
+        let command = self.command(stdin);
+        let (core, id, place) = (self.core.clone(), self.info.id.clone(), self.place.clone());
+        let started = move |pid: u32, cwd: String| core.begin(&place, &id, pid, cwd);
+        self.session.run(command, self.log.clone(), started, stops).await
+    }
+
+    /// What the session is to run.
+    pub(super) fn command(&self, stdin: Option<Input>) -> Command {
         let agent = (self.info.who.kind == WhoKind::Agent).then(|| self.info.who.name.clone());
-        let command = Command {
+        Command {
             id: self.info.id.clone(),
             text: self.exec.command.clone(),
             workdir: self.exec.workdir.clone(),
@@ -208,18 +260,15 @@ impl One {
             timeout: self.timeout,
             stdin,
             agent,
-        };
-        let (core, id, place) = (self.core.clone(), self.info.id.clone(), self.place.clone());
-        let started = move |pid: u32, cwd: String| core.begin(&place, &id, pid, cwd);
-        self.session.run(command, self.log.clone(), started, stops).await
+        }
     }
 
-    fn not_run(&self, outcome: Outcome, duration: Duration) -> Ended {
+    pub(super) fn not_run(&self, outcome: Outcome, duration: Duration) -> Ended {
         let info = self.session.info();
         Ended { outcome, cwd: info.cwd, generation: info.generation, no_directory: false, duration, warnings: Vec::new(), ran: false }
     }
 
-    async fn result(&self, ended: Ended) -> ExecResult {
+    pub(super) async fn result(&self, ended: Ended) -> ExecResult {
         let max = self.exec.max_output_bytes.unwrap_or_else(|| self.core.limits().max_output_bytes);
         let mut warnings = ended.warnings;
         let text = collect::text(&self.log, max).await.unwrap_or_else(|error| {
@@ -270,6 +319,14 @@ impl One {
             warnings,
             hints,
         }
+    }
+}
+
+/// Waits for a time to be over; for ever without one.
+async fn over(time: Option<&mut std::pin::Pin<Box<tokio::time::Sleep>>>) {
+    match time {
+        Some(time) => time.await,
+        None => std::future::pending().await,
     }
 }
 
@@ -327,7 +384,7 @@ impl Core {
     }
 
     /// What follows once a command's result was told: the backend is used less, the journal and whoever waits for idleness.
-    fn after_end(&self, place: &Arc<Place>) {
+    pub(super) fn after_end(&self, place: &Arc<Place>) {
         if place.count(false) == 0 {
             self.use_changed(place);
         }

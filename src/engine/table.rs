@@ -97,13 +97,14 @@ impl Table {
 
     /// Drops the oldest ended rows above the bound.
     pub(crate) fn trim(&mut self, ended_kept: usize) {
-        let mut ended: Vec<(u64, ProcessId)> =
-            self.rows.values().filter(|e| e.info.state.is_ended()).map(|e| (e.order, e.info.id.clone())).collect();
+        // Oldest by its end: what ran for long would go at once by its start.
+        let mut ended: Vec<(Option<Millis>, u64, ProcessId)> =
+            self.rows.values().filter(|e| e.info.state.is_ended()).map(|e| (e.info.ended, e.order, e.info.id.clone())).collect();
         if ended.len() <= ended_kept {
             return;
         }
         ended.sort_unstable();
-        for (_, id) in ended.drain(..ended.len() - ended_kept) {
+        for (_, _, id) in ended.drain(..ended.len() - ended_kept) {
             self.rows.remove(&id);
         }
     }
@@ -160,6 +161,8 @@ mod tests {
             pid: None,
             output_bytes: 0,
             reads_stdin: false,
+            background: false,
+            detached: false,
             cwd: "/".into(),
             exit_code_meaning: None,
             warnings: vec![],

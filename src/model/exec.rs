@@ -38,6 +38,10 @@ pub struct Exec {
     pub split: bool,
     /// Most bytes of `output` in the result; none means 50,000; 0 means no text (the caller reads the log).
     pub max_output_bytes: Option<u64>,
+    /// Whether it runs in the background: the answer comes once it runs, and nobody waits for its end.
+    pub background: bool,
+    /// After so many milliseconds it becomes a background process of the same id, and the answer says `running`.
+    pub yield_ms: Option<u64>,
     /// What the caller says the command is for.
     pub description: Option<String>,
 }

@@ -54,6 +54,13 @@ pub enum Outcome {
         /// Why, and what to do.
         reason: String,
     },
+    /// It has not ended: it runs in the background, under the same id.
+    Running,
+    /// Its backend is there and the process is not: its exit code is not known.
+    Lost {
+        /// What is known of it.
+        reason: String,
+    },
 }
 
 impl Outcome {
@@ -67,6 +74,8 @@ impl Outcome {
             Self::TransportLost { .. } => "transport_lost",
             Self::SpawnFailed { .. } => "spawn_failed",
             Self::BackendUnavailable { .. } => "backend_unavailable",
+            Self::Running => "running",
+            Self::Lost { .. } => "lost",
         }
     }
 
@@ -77,7 +86,8 @@ impl Outcome {
             Self::Signaled { signal } => 128 + signal_number(signal),
             Self::TimedOut => 124,
             Self::Cancelled { .. } => 130,
-            Self::TransportLost { .. } => 255,
+            Self::TransportLost { .. } | Self::Lost { .. } => 255,
+            Self::Running => 0,
             Self::SpawnFailed { .. } => 125,
             Self::BackendUnavailable { .. } => 69,
         }

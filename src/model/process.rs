@@ -40,6 +40,8 @@ pub enum ProcessState {
     Running,
     /// Being ended: asked politely, grace running.
     Stopping,
+    /// Runs in the background of a backend that cannot be asked now: never shown as ended.
+    Unknown,
     /// Ended.
     Ended(
         /// How.
@@ -84,6 +86,12 @@ pub struct ProcessInfo {
     /// Whether it reads stdin from its caller.
     #[serde(default)]
     pub reads_stdin: bool,
+    /// Whether nobody waits for it.
+    #[serde(default)]
+    pub background: bool,
+    /// Whether it goes on when the daemon ends.
+    #[serde(default)]
+    pub detached: bool,
     /// The directory it started in.
     #[serde(default)]
     pub cwd: String,

@@ -124,6 +124,7 @@ fn golden_events_still_read() {
         r#"{"event":"backend","backend":{"name":"gpu","slot":1,"kind":"ssh","address":"ada@gpu:22","tags":["x"],"capabilities":{"pty":true,"separate_streams":true,"verified_kill":true,"same_files":false},"health":{"state":"up","since":1,"attempt":0,"next_try":null,"round_trip_us":90,"last_heard":2,"reason":null,"fix":null},"shell":"bash 5.2","running":1}}"#,
         r#"{"event":"process","process":{"id":"k7f3","backend":"local","session":"main","command":"true","who":{"kind":"agent","name":"script","peer_pid":7},"state":"running","started":1,"pid":9,"output_bytes":0,"reads_stdin":false,"cwd":"/"}}"#,
         r#"{"event":"output","process":"k7f3","total":12}"#,
+        r#"{"event":"process","process":{"id":"k7f3","backend":"local","session":"main","command":"true","who":{"kind":"agent","name":"script","peer_pid":7},"state":"unknown","started":1,"pid":9,"output_bytes":0,"reads_stdin":false,"background":true,"detached":true,"cwd":"/"}}"#,
         r#"{"event":"session","session":{"backend":"gpu","name":"main","cwd":"/srv","generation":3,"running":0}}"#,
         r#"{"event":"session_closed","backend":"gpu","name":"main"}"#,
         r#"{"event":"config"}"#,
@@ -201,6 +202,7 @@ fn golden_requests_still_read() {
         assert!(golden.contains(method));
         again(golden);
     }
+    again::<calls::ExecCall>(r#"{"method":"exec","params":{"exec":{"command":"make","background":true,"yield_ms":1000}}}"#);
 }
 
 #[test]
@@ -251,6 +253,8 @@ fn golden_outcomes_still_read() {
         r#"{"outcome":"spawn_failed","reason":"r"}"#,
         r#"{"outcome":"backend_unavailable","reason":"r"}"#,
         r#"{"outcome":"cancelled","ended_by":"agent"}"#,
+        r#"{"outcome":"running"}"#,
+        r#"{"outcome":"lost","reason":"r"}"#,
     ] {
         check::<crate::model::Outcome>(golden);
     }

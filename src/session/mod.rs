@@ -4,6 +4,7 @@
 //! a command whose record says that they are whole.
 
 mod adopt;
+mod background;
 pub mod collect;
 mod completions;
 mod drive;
@@ -28,9 +29,11 @@ mod streams;
 mod tests;
 
 pub use crate::shell::explain::explain as exit_code_meaning;
+pub use background::{FollowSettings, Follower, Heard, Spot};
 pub use error::SessionError;
 pub use handle::Session;
 pub use input::{Input, Typing, Untaken};
+pub use run::not_started;
 
 use crate::backend::{BackendError, ShellChoice};
 use crate::model::{EndedBy, Outcome, ProcessId, Warning};

@@ -90,7 +90,7 @@ impl Session {
     }
 
     /// Names that are never in a snapshot.
-    fn transient(&self) -> Vec<String> {
+    pub(super) fn transient(&self) -> Vec<String> {
         let agent_set = self.state().agent_set;
         let settings = &self.place.settings;
         let mut names = settings.secret_names.clone();

@@ -190,6 +190,22 @@ impl Session {
 
     /// Makes what is sent to the shell, and the directory that it starts in, for show.
     fn script(&self, prepared: &Prepared, command: &Command, stdin: bool, secrets: &[(String, String)]) -> (Vec<u8>, String) {
+        self.with_second(command, stdin, secrets, |second| {
+            // The options were set by the first stage.
+            self.with_first(prepared, &Options::default(), |first| {
+                if prepared.is_bash() { wrap::second(first, second) } else { crate::shell::wrap_sh::script(first, second) }
+            })
+        })
+    }
+
+    /// Gives what comes with a command, and the directory that it starts in, for show.
+    pub(super) fn with_second<T>(
+        &self,
+        command: &Command,
+        stdin: bool,
+        secrets: &[(String, String)],
+        use_it: impl FnOnce(&Second<'_>) -> T,
+    ) -> (T, String) {
         let (cwd, oldpwd, agent_set) = {
             let state = self.state();
             (state.cwd.clone(), state.oldpwd.clone(), state.agent_set)
@@ -207,14 +223,11 @@ impl Session {
             exports: &exports,
             defaults: agent.as_slice(),
             stdin,
+            output: None,
             split: command.split,
             text: command.text.as_bytes(),
         };
-        // The options were set by the first stage.
-        let script = self.with_first(prepared, &Options::default(), |first| {
-            if prepared.is_bash() { wrap::second(first, &second) } else { crate::shell::wrap_sh::script(first, &second) }
-        });
-        (script, show(own.as_deref().unwrap_or(&cwd)))
+        (use_it(&second), show(own.as_deref().unwrap_or(&cwd)))
     }
 
     /// Notices that the backend was started anew.
@@ -368,8 +381,8 @@ fn outcome(exit: Option<Exit>, why: Option<Why>, end: Option<&End>) -> Outcome {
     }
 }
 
-/// The outcome of a command that could not be started.
-fn not_started(error: SessionError) -> Outcome {
+/// Gives the outcome of a command that could not be started.
+pub fn not_started(error: SessionError) -> Outcome {
     match error {
         SessionError::Backend(error) => {
             let reason = match &error.fix {

@@ -2,6 +2,7 @@
 //!
 //! Invariant: pure text and data; no tokio, no clock, no files, nothing else of the crate.
 
+pub mod background;
 pub mod capture;
 pub mod control;
 pub mod explain;

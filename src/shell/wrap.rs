@@ -60,6 +60,8 @@ pub struct Second<'a> {
     pub defaults: &'a [(&'a str, &'a str)],
     /// Whether stdin follows the command; otherwise it is empty.
     pub stdin: bool,
+    /// The file that its output is appended to, in place of the shell's own stdout.
+    pub output: Option<&'a str>,
     /// stderr apart from stdout.
     pub split: bool,
     /// The text.
@@ -124,7 +126,7 @@ pub fn second(f: &First<'_>, s: &Second<'_>) -> Vec<u8> {
     );
     v.set("EXPORTS", exports(s));
     v.set("DEFAULTS", defaults(s.defaults, "builtin "));
-    v.set("STDIN", if s.stdin { "" } else { "0</dev/null" });
+    v.set("STDIN", redirections(s));
     v.set("ERR", if s.split { "528" } else { "1" });
     v.set("SHIM", Vec::new());
     if f.shim {
@@ -210,6 +212,12 @@ pub(super) fn directory(dir: &[u8]) -> Vec<u8> {
         [b'~', b'/', rest @ ..] => [b"\"$HOME\"/".as_slice(), &quote::bytes(rest)].concat(),
         _ => quote::bytes(dir),
     }
+}
+
+/// Where the command's stdin and stdout are, when they are not the shell's own.
+pub(super) fn redirections(s: &Second<'_>) -> String {
+    let stdin = if s.stdin { "" } else { "0</dev/null" };
+    s.output.map_or_else(|| stdin.to_owned(), |file| format!("{stdin} 1>>{}", quote::text(file)))
 }
 
 pub(super) fn exports(s: &Second<'_>) -> Vec<u8> {

@@ -9,7 +9,7 @@ use super::record::{Parser, Record};
 use super::start::any_shell_runs;
 use super::state::{Statements, UMASK, plain, value_of, word_end};
 use super::template::{Template, Values};
-use super::wrap::{COOKIE, Directory, First, Second, Source, defaults, directory, exports, is_name};
+use super::wrap::{COOKIE, Directory, First, Second, Source, defaults, directory, exports, is_name, redirections};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
@@ -63,7 +63,7 @@ pub fn script(f: &First<'_>, s: &Second<'_>) -> Vec<u8> {
     );
     v.set("EXPORTS", exports(s));
     v.set("DEFAULTS", defaults(s.defaults, "\\"));
-    v.set("STDIN", if s.stdin { "" } else { "0</dev/null" });
+    v.set("STDIN", redirections(s));
     v.set("ERR", if s.split { "9" } else { "1" });
     v.set("OPTIONS", options_text(f.options));
     v.set("COMMAND", quote::bytes(s.text));

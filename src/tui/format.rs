@@ -92,6 +92,8 @@ pub(super) fn outcome(outcome: &Outcome) -> String {
         Outcome::TransportLost { .. } => "link lost".to_owned(),
         Outcome::SpawnFailed { .. } => "not started".to_owned(),
         Outcome::BackendUnavailable { .. } => "not run".to_owned(),
+        Outcome::Running => "running".to_owned(),
+        Outcome::Lost { .. } => "lost".to_owned(),
     }
 }
 

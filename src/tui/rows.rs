@@ -234,7 +234,10 @@ fn feet(block: &Block, width: usize) -> Vec<(Tone, String)> {
         say(Tone::Warning, "unknown: the daemon ended while it ran");
     }
     if let ProcessState::Ended(
-        Outcome::TransportLost { reason } | Outcome::SpawnFailed { reason } | Outcome::BackendUnavailable { reason },
+        Outcome::TransportLost { reason }
+        | Outcome::SpawnFailed { reason }
+        | Outcome::BackendUnavailable { reason }
+        | Outcome::Lost { reason },
     ) = &block.info.state
     {
         say(Tone::Error, reason);

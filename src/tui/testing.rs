@@ -109,6 +109,8 @@ pub(super) fn process(id: &str, backend: &str, command: &str) -> ProcessInfo {
         pid: Some(77),
         output_bytes: 0,
         reads_stdin: false,
+        background: false,
+        detached: false,
         cwd: String::new(),
         exit_code_meaning: None,
         warnings: Vec::new(),

@@ -11,7 +11,6 @@ fn wrong_use_exits_with_64_and_says_what_is_wrong() {
         (&["nonsense"], "nonsense"),
         (&["exec"], "COMMAND"),
         (&["exec", "--"], "COMMAND"),
-        (&["exec", "--background", "--", "true"], "--background"),
         (&["exec", "-t", "--", "true"], "-t"),
         (&["exec", "--all", "--", "true"], "--all"),
         (&["exec", "--timeout", "0", "--", "true"], "at least 1ms"),

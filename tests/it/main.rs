@@ -2,6 +2,7 @@
 
 mod harness;
 
+mod background;
 mod bad_input;
 mod cli_config;
 mod cli_exec;

@@ -345,6 +345,7 @@ fn the_readme_gives_every_exit_code_once() {
         ExitCode::USAGE,
         ExitCode::UNAVAILABLE,
         ExitCode::CONFIG,
+        ExitCode::STILL_RUNS,
         ExitCode::TIMED_OUT,
         ExitCode::FAULT,
         ExitCode::DIRECTORY,

@@ -28,7 +28,7 @@ Exit code: the command's own, or
    78  the config cannot be used       130  interrupted, or ended by somebody
   124  timed out                       141  the reader of stdout went away
   125  qd failed, or no shell started  255  the link was lost: unknown whether
-                                            it finished; it is not run again";
+   79  it still runs (--yield)              it finished; it is not run again";
 
 // How a result is printed. (No doc comments on the values: they would change the form of the help.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -56,6 +56,14 @@ pub(crate) struct ExecArgs {
     /// End it after this time: 90s, 1.5m, 500ms, or plain seconds
     #[arg(long, value_name = "TIME", value_parser = duration::positive, allow_hyphen_values = true)]
     pub(crate) timeout: Option<Duration>,
+
+    /// Run it in the background: print its id and return; it outlives links and the daemon
+    #[arg(short = 'd', long, conflicts_with_all = ["stdin", "stdin_file", "timeout", "yield_after"])]
+    pub(crate) background: bool,
+
+    /// Return after this time with exit code 79 when it still runs; it goes on in the background under its id
+    #[arg(long = "yield", value_name = "TIME", value_parser = duration::positive, allow_hyphen_values = true)]
+    pub(crate) yield_after: Option<Duration>,
 
     /// Set a variable for this command alone (repeatable)
     #[arg(short, long = "env", value_name = "NAME=VALUE")]

@@ -41,6 +41,11 @@ fn ending(result: &ExecResult, interrupted: bool) -> Option<String> {
             format!("the link to {backend} was lost: {reason}; {unknown}it is not run again")
         }
         Outcome::SpawnFailed { reason } => format!("no shell could be started on {backend}: {}", once(backend, reason)),
+        Outcome::Running => format!(
+            "{id} runs in the background on {backend} (`qd logs -f {id}` shows its output, `qd kill {id}` ends it)",
+            id = result.process_id
+        ),
+        Outcome::Lost { reason } => format!("the command is lost on {backend}: {}", once(backend, reason)),
         Outcome::BackendUnavailable { reason } => format!("{backend} is not available: {}; nothing was run", once(backend, reason)),
     })
 }

@@ -350,6 +350,8 @@ impl State {
             pid: None,
             output_bytes: 0,
             reads_stdin: false,
+            background: false,
+            detached: false,
             cwd: String::new(),
             exit_code_meaning: None,
             warnings: Vec::new(),

@@ -1,0 +1,381 @@
+//! Background processes: started, followed, ended, and found again by the next daemon.
+//!
+//! Invariant: what is believed of one comes from its backend alone, where its number, its start time and the boot id were compared;
+//! until then it is `unknown`, which is never shown as ended.
+
+use super::checkpoint::{self, Kept};
+use super::follow::follow;
+use super::place::Place;
+use super::run::One;
+use super::{Core, EngineError};
+use crate::backend::{Ask, Members};
+use crate::model::{EndedBy, Event, ExecResult, Level, Outcome, ProcessId, ProcessInfo, ProcessState, Stream, Warning, WarningCode};
+use crate::session::{Heard, Spot, Stop, log::Log};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+/// Background processes of one backend: more are a mistake somewhere.
+pub(super) const MOST: usize = 64;
+/// After an ending that was verified its code comes within so long, or never.
+const CODE_LIMIT: Duration = Duration::from_secs(10);
+
+/// One that runs.
+pub(super) struct Background {
+    spot: Spot,
+    /// Bytes of its log that were read.
+    offset: u64,
+    ended: watch::Sender<bool>,
+    /// What we did to it that may be its end.
+    why: Option<Why>,
+}
+
+/// What we did to it.
+#[derive(Clone, Copy, Debug)]
+enum Why {
+    Ended(EndedBy),
+    Killed,
+}
+
+/// All that run, and who follows them.
+#[derive(Default)]
+pub(crate) struct Backgrounds {
+    running: BTreeMap<ProcessId, Background>,
+    /// By backend: wakes its follower.
+    followers: BTreeMap<String, Arc<Notify>>,
+}
+
+impl One {
+    /// Starts the command in the background; the result says that it runs, or why not.
+    pub(super) async fn run_background(
+        self,
+        mut stops: mpsc::Receiver<Stop>,
+        tell: oneshot::Sender<ExecResult>,
+        ended_tell: watch::Sender<bool>,
+    ) {
+        let began = std::time::Instant::now();
+        let launched = match self.reach(&mut stops).await {
+            Ok(()) => self.session.launch(&self.command(None)).await.map_err(crate::session::not_started),
+            Err(outcome) => Err(outcome),
+        };
+        let (spot, cwd) = match launched {
+            Ok(launched) => launched,
+            Err(outcome) => {
+                self.log.finish();
+                let ended = self.not_run(outcome, began.elapsed());
+                let result = self.result(ended).await;
+                self.core.finish(&self.place, &self.info.id, &result);
+                ended_tell.send_replace(true);
+                let _ = tell.send(result);
+                self.core.after_end(&self.place);
+                return;
+            }
+        };
+        self.core.begin(&self.place, &self.info.id, spot.pid, cwd.clone());
+        let family = spot.family();
+        let one = Background { spot, offset: 0, ended: ended_tell, why: None };
+        self.core.state().background.running.insert(self.info.id.clone(), one);
+        self.core.checkpoint().await;
+        self.core.follow(&self.info.backend);
+        let mut ended = self.not_run(Outcome::Running, began.elapsed());
+        ended.cwd = cwd;
+        let result = self.result(ended).await;
+        let _ = tell.send(result);
+        self.core.after_end(&self.place);
+        self.core.use_changed(&self.place);
+        // Somebody wanted it ended while it was being started.
+        if let Ok(Stop::End { by, grace }) = stops.try_recv() {
+            self.core.note_why(&self.info.id, Why::Ended(by));
+            if let Err(error) = self.place.connection.backend().family(family, Ask::End { grace }).await {
+                tracing::warn!(%error, id = self.info.id, "a background process could not be ended at its start");
+            }
+        }
+    }
+}
+
+impl Core {
+    fn checkpoint_path(&self) -> std::path::PathBuf {
+        self.shared.paths.background_file()
+    }
+
+    /// Refuses one more where there are too many.
+    pub(super) fn room_in_background(&self, backend: &str) -> Result<(), EngineError> {
+        let here = self.state().table.running().iter().filter(|row| row.background && row.backend == backend).count();
+        if here < MOST {
+            return Ok(());
+        }
+        let text = format!(
+            "{here} background processes run on {backend}, which is the limit; `qd ps -b {backend}` lists them, `qd kill` ends some"
+        );
+        Err(EngineError::Refused(text))
+    }
+
+    /// Whether background processes run on a backend.
+    pub(crate) fn has_background(&self, backend: &str) -> bool {
+        self.state().background.followers.contains_key(backend)
+    }
+
+    /// Writes down what runs in the background.
+    async fn checkpoint(&self) {
+        let _one_at_a_time = self.checkpointing.lock().await;
+        let kept: Vec<Kept> = {
+            let mut state = self.state();
+            let spots: Vec<(ProcessId, Spot)> = state.background.running.iter().map(|(id, one)| (id.clone(), one.spot.clone())).collect();
+            let kept = |(id, spot): (ProcessId, Spot)| state.table.get_mut(&id).map(|entry| Kept::new(&entry.info, spot));
+            spots.into_iter().filter_map(kept).collect()
+        };
+        let path = self.checkpoint_path();
+        let written = tokio::task::spawn_blocking(move || checkpoint::write(&path, kept)).await;
+        if let Ok(Err(error)) = written {
+            let text = format!(
+                "what runs in the background could not be written down ({error}): after a restart of the daemon it is not found again"
+            );
+            self.shared.notice(Level::Alert, None, text);
+        }
+    }
+
+    /// Takes in what a daemon before this one had running in the background. Nothing of it is believed before its backend was asked.
+    pub(super) async fn take_in_checkpoint(self: &Arc<Self>) {
+        let path = self.checkpoint_path();
+        let shown = path.display().to_string();
+        let kept = match tokio::task::spawn_blocking(move || checkpoint::read(&path)).await {
+            Ok(Ok(kept)) => kept,
+            Ok(Err(why)) => {
+                let text = format!("the background processes in {shown} are not taken over: {why}");
+                return self.shared.notice(Level::Alert, None, text);
+            }
+            Err(_) => return,
+        };
+        let mut backends = Vec::new();
+        for one in kept {
+            let Kept { backend, session, command, who, started, cwd, spot } = one;
+            let log = Log::create(self.shared.paths.logs().join(format!("{}.log", spot.id)), self.limits().log_bytes);
+            let (ended_tell, ended) = watch::channel(false);
+            let info = ProcessInfo {
+                id: spot.id.clone(),
+                backend: backend.clone(),
+                session,
+                command,
+                who,
+                state: ProcessState::Unknown,
+                started,
+                ended: None,
+                pid: Some(spot.pid),
+                output_bytes: 0,
+                reads_stdin: false,
+                background: true,
+                detached: true,
+                cwd,
+                exit_code_meaning: None,
+                warnings: Vec::new(),
+                hints: Vec::new(),
+            };
+            let mut state = self.state();
+            state.table.add(info, log, mpsc::channel(1).0, ended);
+            let id = spot.id.clone();
+            state.background.running.insert(id, Background { spot, offset: 0, ended: ended_tell, why: None });
+            backends.push(backend);
+        }
+        backends.dedup();
+        backends.iter().for_each(|backend| self.follow(backend));
+    }
+
+    /// Has the background processes of a backend followed, or its follower look again.
+    pub(super) fn follow(self: &Arc<Self>, backend: &str) {
+        let mut state = self.state();
+        if let Some(wake) = state.background.followers.get(backend) {
+            return wake.notify_one();
+        }
+        let wake = Arc::new(Notify::new());
+        state.background.followers.insert(backend.to_owned(), wake.clone());
+        drop(state);
+        tokio::spawn(follow(Arc::downgrade(self), backend.to_owned(), wake));
+    }
+
+    /// Has every follower look again: the config has changed.
+    pub(super) fn wake_followers(&self) {
+        self.state().background.followers.values().for_each(|wake| wake.notify_one());
+    }
+
+    /// Gives what is to be followed on a backend; with nothing left the follower ends.
+    pub(super) fn followed(&self, backend: &str) -> Option<Vec<(Spot, u64)>> {
+        let mut state = self.state();
+        let of = |id: &str| state.table.find(id).is_ok_and(|entry| entry.info.backend == backend);
+        let list: Vec<_> =
+            state.background.running.iter().filter(|(id, _)| of(id)).map(|(_, one)| (one.spot.clone(), one.offset)).collect();
+        if list.is_empty() {
+            state.background.followers.remove(backend);
+            return None;
+        }
+        Some(list)
+    }
+
+    /// Shows the background processes of a backend as running or as unknown.
+    pub(super) fn show_background(&self, backend: &str, known: bool) {
+        let mut state = self.state();
+        let ids: Vec<ProcessId> = state.background.running.keys().cloned().collect();
+        for id in ids {
+            let Some(entry) = state.table.get_mut(&id).filter(|entry| entry.info.backend == backend) else { continue };
+            let to = match (&entry.info.state, known) {
+                (ProcessState::Unknown | ProcessState::Starting, true) => ProcessState::Running,
+                (ProcessState::Running | ProcessState::Starting, false) => ProcessState::Unknown,
+                _ => continue,
+            };
+            entry.info.state = to;
+            self.shared.tell(Event::Process { process: Box::new(entry.shown()) });
+        }
+    }
+
+    /// Takes in what was heard of a process; gives its id when it has ended.
+    pub(super) async fn heard(&self, id: ProcessId, heard: Heard) -> Option<ProcessId> {
+        match heard {
+            Heard::Output(bytes) => {
+                let log = self.log_of_background(&id)?;
+                log.append(Stream::Out, &bytes).await;
+                let mut state = self.state();
+                state.background.running.get_mut(&id)?.offset += bytes.len() as u64;
+                self.shared.tell(Event::Output { process: id, total: log.total() });
+                None
+            }
+            Heard::Ended { outcome, no_directory } => {
+                let log = self.log_of_background(&id)?;
+                // Its row is final when it is told: the file is whole by then.
+                log.finish();
+                log.flush().await;
+                log.told();
+                let one = self.state().background.running.remove(&id)?;
+                self.end_background(&id, &one, outcome, no_directory);
+                self.checkpoint().await;
+                one.ended.send_replace(true);
+                self.idle.notify_waiters();
+                Some(id)
+            }
+        }
+    }
+
+    fn log_of_background(&self, id: &str) -> Option<Arc<Log>> {
+        let state = self.state();
+        state.background.running.get(id)?;
+        state.table.find(id).ok().map(|entry| entry.log.clone())
+    }
+
+    fn end_background(&self, id: &str, one: &Background, outcome: Outcome, no_directory: bool) {
+        let outcome = match (one.why, outcome) {
+            (Some(Why::Ended(ended_by)), _) => Outcome::Cancelled { ended_by },
+            (Some(Why::Killed), Outcome::Lost { .. }) => Outcome::Signaled { signal: "SIGKILL".into() },
+            (_, outcome) => outcome,
+        };
+        let now = self.shared.clock.now();
+        let mut state = self.state();
+        if let Some(entry) = state.table.get_mut(id) {
+            entry.info.exit_code_meaning = match &outcome {
+                Outcome::Exited { .. } if no_directory => Some("the directory cannot be entered; nothing ran".to_owned()),
+                Outcome::Exited { exit_code } => crate::session::exit_code_meaning(&entry.info.command, *exit_code),
+                _ => None,
+            };
+            // Its output is not at hand here, and a hint that needs it fails open.
+            entry.info.hints = super::hints::of(&outcome, no_directory, &entry.info.command, "");
+            if let Some((bytes, why)) = entry.log.lost() {
+                let text = format!("{bytes} bytes of the output are not in the log: {why}");
+                entry.info.warnings.push(Warning::new(WarningCode::OutputLost, text));
+            }
+            entry.info.state = ProcessState::Ended(outcome);
+            entry.info.ended = Some(now);
+            self.shared.tell(Event::Process { process: Box::new(entry.shown()) });
+        }
+        let kept = state.config.limits.ended_kept;
+        state.table.trim(kept);
+    }
+
+    fn note_why(&self, id: &str, why: Why) {
+        if let Some(one) = self.state().background.running.get_mut(id) {
+            one.why = Some(why);
+        }
+    }
+
+    /// Where a background process is, and its backend; none when it is not one, or has ended.
+    fn background(&self, id: &str) -> Option<(Spot, Result<Arc<Place>, EngineError>)> {
+        let (spot, backend) = {
+            let state = self.state();
+            let spot = state.background.running.get(id)?.spot.clone();
+            (spot, state.table.find(id).ok()?.info.backend.clone())
+        };
+        Some((spot, self.place(Some(&backend))))
+    }
+
+    /// Asks a backend about the processes of one that runs there.
+    async fn ask_background(&self, place: Result<Arc<Place>, EngineError>, spot: &Spot, ask: Ask) -> Result<Members, EngineError> {
+        let place = place?;
+        let name = &place.settings.name;
+        let failed = |e: crate::backend::BackendError| EngineError::Unavailable {
+            message: format!("{name} cannot be asked about {}, which was not ended: {}", spot.id, e.message),
+            fix: e.fix,
+        };
+        place.reach(false, false).await.map_err(failed)?;
+        place.connection.backend().family(spot.family(), ask).await.map_err(failed)
+    }
+
+    /// Ends a background process and waits for its end; none when it is not one.
+    pub(super) async fn end_in_background(
+        self: &Arc<Self>,
+        id: &str,
+        by: EndedBy,
+        grace: Duration,
+    ) -> Option<Result<ProcessInfo, EngineError>> {
+        let (spot, place) = self.background(id)?;
+        self.note_why(id, Why::Ended(by));
+        let done = match self.ask_background(place, &spot, Ask::End { grace }).await {
+            Ok(done) => done,
+            Err(error) => {
+                self.restore(id, None);
+                return Some(Err(error));
+            }
+        };
+        if !done.verified {
+            let text = format!("some of its processes could not be ended: {:?}", done.alive);
+            self.restore(id, Some(Warning { pids: done.alive, ..Warning::new(WarningCode::KillUnverified, text) }));
+            return Some(self.state().table.find(id).map(super::table::Entry::shown));
+        }
+        let backend = self.state().table.find(id).map(|entry| entry.info.backend.clone());
+        if let Ok(backend) = backend {
+            self.follow(&backend);
+        }
+        match tokio::time::timeout(CODE_LIMIT, self.ended(id)).await {
+            Ok(ended) => Some(ended),
+            Err(_) => {
+                self.restore(id, None);
+                Some(self.state().table.find(id).map(super::table::Entry::shown))
+            }
+        }
+    }
+
+    /// Sends a signal to a background process; none when it is not one.
+    pub(super) async fn signal_in_background(&self, id: &str, signal: i32) -> Option<Result<(ProcessInfo, Vec<u32>), EngineError>> {
+        let (spot, place) = self.background(id)?;
+        if signal == nix::libc::SIGKILL {
+            self.note_why(id, Why::Killed);
+        }
+        let sent = self.ask_background(place, &spot, Ask::Signal(signal)).await;
+        Some(sent.and_then(|members| {
+            if members.alive.is_empty() {
+                return Err(EngineError::Refused(format!(
+                    "no process of {id} got the signal: it has just ended, or belongs to another account"
+                )));
+            }
+            self.state().table.find(id).map(|entry| (entry.shown(), members.alive))
+        }))
+    }
+
+    /// Shows one that could not be ended as it was, until its follower says more.
+    fn restore(&self, id: &str, warning: Option<Warning>) {
+        let mut state = self.state();
+        let Some(one) = state.background.running.get_mut(id) else { return };
+        one.why = None;
+        if let Some(entry) = state.table.get_mut(id) {
+            entry.info.state = ProcessState::Running;
+            entry.info.warnings.extend(warning);
+            self.shared.tell(Event::Process { process: Box::new(entry.shown()) });
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Background processes: what outlives links and daemons, is found again, and is never taken for something else.
+
+use crate::harness::lab;
+use crate::harness::qd::Home;
+use crate::harness::wait;
+use nix::sys::signal::Signal;
+use std::time::Duration;
+
+const CAP: Duration = Duration::from_secs(60);
+/// Writes numbered lines until its file says stop, then exits with 7.
+const WRITER: &str = "i=0; while [ ! -e ~/enough ]; do i=$((i+1)); echo \"line $i\"; sleep 0.02; done; exit 7";
+
+/// Starts a command in the background; gives its id.
+#[track_caller]
+fn start(home: &Home, backend: &str, command: &str) -> String {
+    home.run(["exec", "-b", backend, "-d", "--", command]).code(0).out().trim().to_owned()
+}
+
+/// The state of a process, as `qd ps` says it; `exited` with its code when it has.
+fn state(home: &Home, id: &str) -> String {
+    let rows = home.run(["ps", "-a", "--json"]).code(0).json();
+    let row = rows.as_array().expect("rows").iter().find(|row| row["id"] == id).cloned().unwrap_or_default();
+    match (row["outcome"].as_str(), row["exit_code"].as_i64()) {
+        (Some(outcome), Some(code)) => format!("{outcome} {code}"),
+        (Some(outcome), None) => outcome.to_owned(),
+        (None, _) => row["state"].as_str().unwrap_or("none").to_owned(),
+    }
+}
+
+#[track_caller]
+fn wait_state(home: &Home, id: &str, wanted: &str) {
+    let mut last = String::new();
+    let seen = wait::within(CAP, || {
+        last = state(home, id);
+        (last == wanted).then_some(())
+    });
+    assert!(seen.is_some(), "{id} never became {wanted}, it is {last}");
+}
+
+fn lines(home: &Home, id: &str) -> Vec<String> {
+    home.run(["logs", id]).code(0).out().lines().map(str::to_owned).collect()
+}
+
+/// Waits until the log has more lines than this; gives how many.
+#[track_caller]
+fn wait_lines(home: &Home, id: &str, above: usize) -> usize {
+    wait::until("more output", CAP, || Some(lines(home, id).len()).filter(|n| *n > above))
+}
+
+#[track_caller]
+fn assert_every_line_once(home: &Home, id: &str) {
+    for (i, line) in lines(home, id).iter().enumerate() {
+        assert_eq!(*line, format!("line {}", i + 1));
+    }
+}
+
+#[test]
+fn it_starts_in_the_session_and_leaves_it_alone() {
+    let home = Home::new();
+    home.run(["exec", "--", "cd /usr; export A=1; B=2; f() { echo \"f $A $B $PWD\"; }"]).code(0);
+    let before = home.exec("local", "true")["generation"].clone();
+    let result = home.run(["exec", "-d", "--json", "--", "f; echo err >&2; A=9; cd /; exit 3"]).code(0).json();
+    assert_eq!((&result["outcome"], &result["output"]), (&"running".into(), &"".into()), "{result:#}");
+    let id = result["process_id"].as_str().expect("an id");
+    home.run(["wait", id]).code(3);
+    assert_eq!(home.run(["logs", id]).code(0).out(), "f 1 2 /usr\nerr\n");
+    let after = home.exec("local", "echo $A $PWD");
+    assert_eq!(after["output"], "1 /usr\n");
+    assert_eq!(after["generation"].as_u64(), before.as_u64().map(|n| n + 1), "the background process wrote the session");
+    let folder = home.path().join(".local/state/quarterdeck/background").join(id);
+    wait::until("the end of its files", CAP, || (!folder.exists()).then_some(()));
+}
+
+#[test]
+fn how_it_ends_is_told_as_it_was() {
+    let home = Home::new();
+    for (command, code) in [("exit 5", 5), ("exec sh -c 'exit 6'", 6), ("kill -9 $$", 137), ("trap 'echo bye' EXIT; exit 9", 9), ("if", 2)]
+    {
+        let id = start(&home, "local", command);
+        home.run(["wait", &id]).code(code);
+    }
+    let id = start(&home, "local", "trap 'exit 4' INT; echo up; while :; do sleep 0.1; done");
+    wait_lines(&home, &id, 0);
+    home.run(["kill", "-s", "INT", &id]).code(0);
+    home.run(["wait", &id]).code(4);
+    let refused = home.run(["exec", "-d", "-C", "/nonexistent", "--", "true"]).code(0).out();
+    home.run(["wait", refused.trim()]).code(126);
+}
+
+#[test]
+fn a_kill_leaves_nothing_and_is_told_as_one() {
+    let home = Home::new();
+    let id = start(&home, "local", "trap '' TERM; (setsid sleep 1000 &); echo up; while :; do sleep 0.1; done");
+    wait_lines(&home, &id, 0);
+    home.run(["kill", &id]).code(0);
+    assert_eq!(state(&home, &id), "cancelled");
+}
+
+#[test]
+fn a_command_yields_and_goes_on_under_its_id() {
+    let home = Home::new();
+    let result = home.run(["exec", "--json", "--yield", "300ms", "--", "echo a; until [ -e ~/go ]; do sleep 0.05; done; echo b; cd /usr"]);
+    let result = result.code(79).json();
+    assert_eq!((&result["outcome"], &result["output"]), (&"running".into(), &"a\n".into()), "{result:#}");
+    let id = result["process_id"].as_str().expect("an id");
+    assert_eq!(state(&home, id), "running");
+    std::fs::write(home.path().join("go"), "").expect("ours");
+    home.run(["wait", id]).code(0);
+    assert_eq!(home.run(["logs", id]).code(0).out(), "a\nb\n");
+    assert_eq!(home.output("local", "pwd"), "/usr\n");
+}
+
+#[test]
+fn there_is_a_limit_and_it_is_said() {
+    let home = Home::new();
+    let ids: Vec<String> = (0..64).map(|_| start(&home, "local", "sleep 1000")).collect();
+    let refused = home.run(["exec", "-d", "--", "true"]).code(1);
+    assert!(refused.err().contains("64 background processes run on local"), "{refused}");
+    let all: Vec<&str> = ["kill"].into_iter().chain(ids.iter().map(String::as_str)).collect();
+    home.run(all).code(0);
+    let id = start(&home, "local", "true");
+    home.run(["wait", &id]).code(0);
+}
+
+#[test]
+fn it_survives_the_daemon_and_is_found_again() {
+    let home = Home::new();
+    let id = start(&home, "local", WRITER);
+    wait_lines(&home, &id, 5);
+    home.daemon().expect("it runs").signal(Signal::SIGKILL);
+    wait::until("the end of the daemon", CAP, || home.daemon().is_none().then_some(()));
+    // Whoever asks brings up a daemon that knows it.
+    wait_state(&home, &id, "running");
+    let seen = wait_lines(&home, &id, 5);
+    wait_lines(&home, &id, seen);
+    home.run(["stop"]).code(0);
+    std::fs::write(home.path().join("enough"), "").expect("ours");
+    home.run(["wait", &id]).code(7);
+    assert_every_line_once(&home, &id);
+    home.run(["stop"]).code(0);
+    home.run(["ps"]).code(0);
+    assert!(home.daemon().is_none(), "nothing runs, and yet a daemon was started");
+}
+
+#[test]
+fn a_number_that_is_anothers_now_is_neither_adopted_nor_signalled() {
+    let home = Home::new();
+    let id = start(&home, "local", "sleep 1000");
+    home.run(["kill", "-s", "KILL", &id]).code(0);
+    let id = start(&home, "local", "exec sleep 1000");
+    home.daemon().expect("it runs").signal(Signal::SIGKILL);
+    let path = std::fs::read_dir(home.state()).expect("ours").flatten().map(|e| e.path());
+    let path =
+        path.into_iter().find(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("background-"))).expect("written down");
+    let text = std::fs::read_to_string(&path).expect("read");
+    let mut file: serde_json::Value = serde_json::from_str(&text).expect("json");
+    let spot = &mut file["processes"][0]["spot"];
+    let mut stranger = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep starts");
+    let real = spot["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).expect("a pid");
+    nix::sys::signal::killpg(nix::unistd::Pid::from_raw(real), Signal::SIGKILL).expect("it runs");
+    spot["pid"] = stranger.id().into();
+    std::fs::write(&path, file.to_string()).expect("written");
+    wait_state(&home, &id, "lost");
+    home.run(["kill", &id]);
+    assert!(stranger.try_wait().expect("ours").is_none(), "a stranger was ended");
+    stranger.kill().expect("ours");
+    stranger.wait().expect("ours");
+}
+
+#[test]
+fn a_cut_link_loses_no_line() {
+    let Some(machines) = lab::alone(1) else { return };
+    let (m, home) = (&machines[0], Home::with_machines(&machines, &["health_interval: 1", "connect_timeout: 3"]));
+    home.output(&m.name, "rm -f ~/enough");
+    let id = start(&home, &m.name, WRITER);
+    wait_lines(&home, &id, 5);
+    m.ctl(&["cut"]);
+    wait_state(&home, &id, "unknown");
+    let seen = lines(&home, &id).len();
+    m.ctl(&["mend"]);
+    wait_state(&home, &id, "running");
+    wait_lines(&home, &id, seen);
+    home.output(&m.name, "touch ~/enough");
+    home.run(["wait", &id]).code(7);
+    assert_every_line_once(&home, &id);
+}
+
+#[test]
+fn it_survives_the_daemon_on_a_machine_and_not_its_reboot() {
+    let Some(machines) = lab::alone(1) else { return };
+    let (m, home) = (&machines[0], Home::with_machines(&machines, &["health_interval: 1", "connect_timeout: 3"]));
+    home.output(&m.name, "rm -f ~/enough");
+    let (writer, sleeper) = (start(&home, &m.name, WRITER), start(&home, &m.name, "sleep 1000"));
+    wait_lines(&home, &writer, 5);
+    home.daemon().expect("it runs").signal(Signal::SIGKILL);
+    wait::until("the end of the daemon", CAP, || home.daemon().is_none().then_some(()));
+    wait_state(&home, &writer, "running");
+    home.output(&m.name, "touch ~/enough");
+    home.run(["wait", &writer]).code(7);
+    assert_every_line_once(&home, &writer);
+    m.ctl(&["reboot"]);
+    wait_state(&home, &sleeper, "lost");
+}
