@@ -28,7 +28,6 @@ builtin set +euxv
 builtin printf '\036S@NONCE@\0%s\0\036S@NONCE@\0%s\0\036F@NONCE@\0' "$__qd_o" "$__qd_b"
 @FUNCTIONS@
 builtin printf '\0\036V@NONCE@\0'
-builtin unset -v QD_PROCESS
 { @VARIABLES@; }
 builtin printf '\0'
 

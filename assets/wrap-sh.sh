@@ -7,24 +7,30 @@
 # them. Descriptors 8 and 9, the highest that they allow. Words are quoted (\set) from where the user's aliases exist.
 
 #=== SCRIPT
+# `command` makes an error with a read-only variable one that does not end the shell.
 exec 8>&1 9>&2 2>/dev/null
-unset -v __qd_p IFS OLDPWD
+unset -v __qdr_p IFS OLDPWD
 @CHECK@
 umask 077
-: >|@N@.v
+: >|@N@.v; : >|@N@.t
 unset -v PATH
 @SOURCEV@
 @DIRECTORY@
 @OLDPWD@
-\export @EXPORTS@
+@EXPORTS@
+@GIVENS@
 @DEFAULTS@
 \trap @FINISH@ EXIT
 \exec @STDIN@ 2>&@ERR@
 @OPTIONS@
-\eval @COMMAND@ 8>&- 9>&-; { __qd_r=$? __qd_o=$- __qd_k=9; \trap >|@N@.t; IFS= \command \read -r __qd_t <@N@.t || :; case $__qd_t in "trap -- '{ __qd_r="*) \set +euxv;; *) ( \eval @FINISH@ ) || :;; esac; \unset -v __qd_t; \exit "$__qd_r"; } >/dev/null 2>&1
+\eval @COMMAND@ 8>&- 9>&-; { __qd_r=$? __qd_o=$- __qd_k=9; \trap >|@N@.t; \command \read -r __qd_t <@N@.t || :; case $__qd_t in "trap -- '{ __qd_r="*) \set +euxv;; *) ( \eval @FINISH@ ) || :;; esac; \unset -v __qd_t; \exit "$__qd_r"; } >/dev/null 2>&1
 
 #=== CHECK
 [ -r @V@ ] || { printf '\036X@NONCE@\000nosnap\000' >&9; exit 97; }
+
+#=== GIVEN
+# A variable for this command alone: where the session has it read-only nothing runs.
+\command \export @GIVEN@ || { \printf '\036X@NONCE@\000readonly @NAME@\000' >&9; \exit 97; }
 
 #=== HERE
 \cd -L -- @DIR@ || { \set -- @DIR@; until \cd -L -- "$1"; do \set -- "${1%/*}"; [ "$1" ] || \set -- /; done; \printf '\036D@NONCE@\000%s\000' "$PWD" >&9; \set --; }
@@ -38,11 +44,12 @@ unset -v PATH
 { __qd_r=${__qd_r-$?} __qd_o=${__qd_o-$-}; \set +euxv; \trap '' HUP INT QUIT TERM PIPE XFSZ; } >/dev/null 2>&1
 {
 \set -- "$__qd_r" "$PWD" "${OLDPWD-}" "${__qd_k-}" "${!-}" "$__qd_o"
-\unset -v __qd_r __qd_o __qd_k __qd_t @TRANSIENT@
+\unset -v __qd_r __qd_o __qd_k __qd_t
+@TRANSIENT@
 @KEEP@
 # After an exit inside eval its redirections are not undone, and 8 and 9 may be the user's: then the record goes to a file.
 if [ "$4" ]; then \command \printf '\036E@NONCE@\000%s\000%s\000%s\000%s\000\000%s\0000\000%s\000' "$1" "$2" "$3" "$6" "$5" "$7" >&9; \command \printf '\036@NONCE@' >&8
-else \command \printf '\036E@NONCE@\000%s\000%s\000%s\000%s\000\000%s\0000\000%s\000' "$1" "$2" "$3" "$6" "$5" "$7" >|@N@.r; fi
+else \command \umask 077; \command \printf '\036E@NONCE@\000%s\000%s\000%s\000%s\000\000%s\0000\000%s\000' "$1" "$2" "$3" "$6" "$5" "$7" >|@N@.r; fi
 } 2>/dev/null
 
 #=== KEEP

@@ -13,6 +13,7 @@ use crate::model::{Warning, WarningCode};
 use crate::shell::options::Options;
 use crate::shell::record::End;
 use crate::shell::state;
+use crate::shell::wrap::COOKIE;
 use crate::shell::{functions, wrap_sh};
 use std::sync::Arc;
 
@@ -83,8 +84,10 @@ impl Session {
         let base_variables = read(&base.variables).ok_or_else(damaged)?;
         let mut new_variables = read(&new_variables).ok_or_else(damaged)?;
         if !is_bash {
-            // sh itself can unset only plain names.
-            new_variables.retain(|name, _| !listed(&self.place.settings.secret_names, &show(name)));
+            // sh itself can unset only plain names, and none that is read-only.
+            let mut never = self.transient();
+            never.push(COOKIE.to_owned());
+            new_variables.retain(|name, _| !listed(&never, &show(name)));
         }
         state::restore(&mut new_variables, &base_variables, &left.own_names);
         let (variables, mut conflicts) = state::merge(&base_variables, &new_variables, &read(&now.variables).ok_or_else(damaged)?);

@@ -39,7 +39,7 @@ type Secrets = Vec<(String, String)>;
 enum Attempt {
     /// The command ran.
     Ran(Box<Ran>),
-    /// It was not read, for this reason.
+    /// It was not begun, for this reason.
     NotRun(String),
     /// It was not read, and cannot be sent again: so much of its stdin was taken for the shell that did not read it.
     StdinGone,
@@ -98,7 +98,12 @@ impl Session {
                     return self.nothing(Outcome::SpawnFailed { reason: reason.to_owned() });
                 }
                 Attempt::NotRun(reason) if reason == "late" => self.state().load_late(&snapshot),
-                Attempt::NotRun(_) => base = Some(snapshot),
+                Attempt::NotRun(reason) if reason == "nosnap" => base = Some(snapshot),
+                Attempt::NotRun(reason) => {
+                    if let Some(name) = reason.strip_prefix("readonly ") {
+                        return self.nothing(read_only(name));
+                    }
+                }
             }
         }
         let name = self.place.backend_name();
@@ -214,13 +219,14 @@ impl Session {
         let mut exports: Vec<(&str, &str)> = Vec::with_capacity(4);
         exports.extend(secrets.iter().map(|(n, v)| (n.as_str(), v.as_str())));
         exports.extend(self.place.settings.forwarded.iter().map(|(n, v)| (n.as_str(), v.as_str())));
-        exports.extend(command.env.iter().map(|(n, v)| (n.as_str(), v.as_str())));
+        let given: Vec<(&str, &str)> = command.env.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
         exports.push((wrap::COOKIE, &command.id));
         let agent = command.agent.as_deref().filter(|_| !agent_set).map(|name| ("AI_AGENT", name));
         let second = Second {
             directory: own.as_deref().map_or(Directory::Session(&cwd), Directory::Own),
             oldpwd: oldpwd.as_deref(),
             exports: &exports,
+            given: &given,
             defaults: agent.as_slice(),
             stdin,
             output: None,
@@ -379,6 +385,13 @@ fn outcome(exit: Option<Exit>, why: Option<Why>, end: Option<&End>) -> Outcome {
         // Without an end of ours the shell's end was waited for: only its record can be missing an exit.
         (None, None) => Outcome::Exited { exit_code: end.map_or(-1, |e| e.code) },
     }
+}
+
+/// The outcome of a command that was to have a variable of its own which the session has read-only.
+fn read_only(name: &str) -> Outcome {
+    let reason =
+        format!("{name} is read-only in this session and cannot be set for one command: nothing ran (`qd session reset` undoes it)");
+    Outcome::SpawnFailed { reason }
 }
 
 /// Gives the outcome of a command that could not be started.

@@ -10,7 +10,8 @@ const MARK: u8 = 0x1e;
 /// One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// The command was not read: the snapshot is gone (`nosnap`) or must be loaded late (`late`).
+    /// The command was not begun: the snapshot is gone (`nosnap`) or must be loaded late (`late`), a variable for it alone is
+    /// read-only (`readonly NAME`), or the shell ended before it (`unread`).
     NotRun(String),
     /// The directory is gone; the command starts in this one.
     Fallback(Vec<u8>),

@@ -1,6 +1,12 @@
-//! Templates of shell text: named sections of a file, with `@NAME@` places to fill.
+//! Templates of shell text: named sections of a file, with `@NAME@` places to fill. Variables whose names begin with `__qd_`
+//! get a piece of the nonce into their names.
 //!
 //! Invariant: comment lines and empty lines never reach a shell, and a place without a value is a fault found by the tests.
+
+/// What the names of our own variables begin with.
+const OWN: &str = "__qd_";
+/// So much of the nonce follows it.
+const OWN_LEN: usize = 6;
 
 /// A file of sections, each begun by a line `#=== NAME`.
 pub(super) struct Template {
@@ -46,7 +52,7 @@ impl Template {
 fn fill_line(out: &mut Vec<u8>, line: &str, values: &Values) {
     let mut rest = line;
     while let Some(at) = rest.find('@') {
-        out.extend_from_slice(&rest.as_bytes()[..at]);
+        literal(out, &rest[..at], values);
         let after = &rest[at + 1..];
         let len = after.bytes().take_while(|b| b.is_ascii_uppercase() || b.is_ascii_digit()).count();
         if len > 0 && after.as_bytes().get(len) == Some(&b'@') {
@@ -60,7 +66,19 @@ fn fill_line(out: &mut Vec<u8>, line: &str, values: &Values) {
             rest = after;
         }
     }
-    out.extend_from_slice(rest.as_bytes());
+    literal(out, rest, values);
+}
+
+/// Adds the template's own text.
+fn literal(out: &mut Vec<u8>, text: &str, values: &Values) {
+    let mut pieces = text.split(OWN);
+    out.extend_from_slice(pieces.next().unwrap_or_default().as_bytes());
+    for piece in pieces {
+        let nonce = values.get("NONCE").unwrap_or_default();
+        out.extend_from_slice(OWN.as_bytes());
+        out.extend_from_slice(&nonce[..nonce.len().min(OWN_LEN)]);
+        out.extend_from_slice(piece.as_bytes());
+    }
 }
 
 impl Values {
@@ -96,5 +114,9 @@ mod tests {
         v.set("A1", "3");
         assert_eq!(t.fill("ONE", "; ", &v), b"echo 2 x@B; #x 3");
         assert_eq!(t.fill("TWO", "\n", &v), b"b");
+        v.set("NONCE", "0123456789abcdef");
+        let t = Template::parse("#=== ONE\n__qd_a=@A@ ${__qd_b}@A@ __qdr_c\n");
+        v.set("A", "__qd_x");
+        assert_eq!(t.fill("ONE", "", &v), b"__qd_012345a=__qd_x ${__qd_012345b}__qd_x __qdr_c");
     }
 }

@@ -54,8 +54,11 @@ pub struct Second<'a> {
     pub directory: Directory<'a>,
     /// OLDPWD, when there is one.
     pub oldpwd: Option<&'a [u8]>,
-    /// Variables for this command.
+    /// Variables for every command: a read-only one stays as it is.
     pub exports: &'a [(&'a str, &'a str)],
+    /// Variables for this command alone, after those: where one is read-only nothing runs, and the record is
+    /// `readonly NAME`.
+    pub given: &'a [(&'a str, &'a str)],
     /// Variables for this command, set only where the name is not set.
     pub defaults: &'a [(&'a str, &'a str)],
     /// Whether stdin follows the command; otherwise it is empty.
@@ -124,7 +127,14 @@ pub fn second(f: &First<'_>, s: &Second<'_>) -> Vec<u8> {
             None => b"builtin unset -v OLDPWD".to_vec(),
         },
     );
-    v.set("EXPORTS", exports(s));
+    let mut all = Vec::new();
+    for assigned in exports(s.exports) {
+        all.push(b' ');
+        all.extend(assigned);
+    }
+    v.set("EXPORTS", all);
+    let givens = givens(&WRAP, s.given, &mut v);
+    v.set("GIVENS", givens);
     v.set("DEFAULTS", defaults(s.defaults, "builtin "));
     v.set("STDIN", redirections(s));
     v.set("ERR", if s.split { "528" } else { "1" });
@@ -165,7 +175,8 @@ fn values(f: &First<'_>) -> Values {
     v.set("UNSHIM", if f.shim { b"[[ ${__qd_s-} ]] && builtin unset -f trap;".to_vec() } else { Vec::new() });
     v.set("QUIET", WRAP.fill("QUIET", " ", &v));
     v.set("FUNCTIONS", WRAP.fill("FUNCTIONS", " ", &v));
-    v.set("VARIABLES", WRAP.fill("VARIABLES", " ", &v));
+    let variables = variables(&mut v);
+    v.set("VARIABLES", variables);
     let keep = if matches!(f.source, Source::Files(_)) { "KEEP" } else { "CARRY" };
     v.set("KEEP", WRAP.fill(keep, " ", &v));
     let finish = finish(&mut v);
@@ -220,13 +231,23 @@ pub(super) fn redirections(s: &Second<'_>) -> String {
     s.output.map_or_else(|| stdin.to_owned(), |file| format!("{stdin} 1>>{}", quote::text(file)))
 }
 
-pub(super) fn exports(s: &Second<'_>) -> Vec<u8> {
+/// `NAME=VALUE` for each variable that a shell can have.
+pub(super) fn exports<'a>(list: &'a [(&'a str, &'a str)]) -> impl Iterator<Item = Vec<u8>> + 'a {
+    list.iter().filter(|(name, _)| is_name(name)).map(|(name, value)| assigned(name, value))
+}
+
+fn assigned(name: &str, value: &str) -> Vec<u8> {
+    [name.as_bytes(), b"=", &quote::bytes(value.as_bytes())].concat()
+}
+
+/// The lines that set what is for one command alone.
+pub(super) fn givens(template: &Template, list: &[(&str, &str)], v: &mut Values) -> Vec<u8> {
     let mut out = Vec::new();
-    for (name, value) in s.exports.iter().filter(|(name, _)| is_name(name)) {
-        out.push(b' ');
-        out.extend_from_slice(name.as_bytes());
-        out.push(b'=');
-        out.extend_from_slice(&quote::bytes(value.as_bytes()));
+    for (name, value) in list.iter().filter(|(name, _)| is_name(name)) {
+        v.set("NAME", *name);
+        v.set("GIVEN", assigned(name, value));
+        out.extend(template.fill("GIVEN", "\n", v));
+        out.push(b'\n');
     }
     out
 }
@@ -252,7 +273,14 @@ pub(super) struct Dump {
 pub(super) fn dump(nonce: &str) -> Dump {
     let mut v = Values::new();
     v.set("NONCE", nonce);
-    Dump { functions: WRAP.fill("FUNCTIONS", " ", &v), variables: WRAP.fill("VARIABLES", " ", &v) }
+    v.set("TRANSIENT", COOKIE);
+    Dump { functions: WRAP.fill("FUNCTIONS", " ", &v), variables: variables(&mut v) }
+}
+
+fn variables(v: &mut Values) -> Vec<u8> {
+    let own = WRAP.fill("OWN", " ", v);
+    v.set("OWN", own);
+    WRAP.fill("VARIABLES", " ", v)
 }
 
 /// Words for `unset -v`: plain names and, for a prefix, whatever names there are.

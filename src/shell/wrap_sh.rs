@@ -9,7 +9,7 @@ use super::record::{Parser, Record};
 use super::start::any_shell_runs;
 use super::state::{Statements, UMASK, plain, value_of, word_end};
 use super::template::{Template, Values};
-use super::wrap::{COOKIE, Directory, First, Second, Source, defaults, directory, exports, is_name, redirections};
+use super::wrap::{COOKIE, Directory, First, Second, Source, defaults, directory, exports, givens, is_name, redirections};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
@@ -61,14 +61,18 @@ pub fn script(f: &First<'_>, s: &Second<'_>) -> Vec<u8> {
             None => b"\\unset -v OLDPWD".to_vec(),
         },
     );
-    v.set("EXPORTS", exports(s));
-    v.set("DEFAULTS", defaults(s.defaults, "\\"));
+    let lines: Vec<Vec<u8>> = exports(s.exports).map(|assigned| [b"\\command \\export ".as_slice(), &assigned].concat()).collect();
+    v.set("EXPORTS", lines.join(&b'\n'));
+    let givens = givens(&WRAP, s.given, &mut v);
+    v.set("GIVENS", givens);
+    v.set("DEFAULTS", defaults(s.defaults, "\\command \\"));
     v.set("STDIN", redirections(s));
     v.set("ERR", if s.split { "9" } else { "1" });
     v.set("OPTIONS", options_text(f.options));
     v.set("COMMAND", quote::bytes(s.text));
-    let names = f.transient.iter().filter(|n| is_name(n)).fold(COOKIE.to_owned(), |all, n| all + " " + n);
-    v.set("TRANSIENT", names);
+    // Each for itself: a read-only one ends its command.
+    let names = std::iter::once(COOKIE).chain(f.transient.iter().map(String::as_str)).filter(|n| is_name(n));
+    v.set("TRANSIENT", names.map(|n| format!("\\command \\unset -v {n}\n")).collect::<String>());
     v.set("DUMP", WRAP.fill("DUMP", "\n", &v));
     let keep = if matches!(f.source, Source::Files(_)) { "KEEP" } else { "CARRY" };
     v.set("KEEP", WRAP.fill(keep, "\n", &v));

@@ -101,6 +101,13 @@ impl Local {
         Ok((sh, false))
     }
 
+    /// Makes this program its sh.
+    #[cfg(test)]
+    pub(crate) fn with_sh(self, program: &std::path::Path) -> Self {
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner).sh = Some(program.to_owned());
+        self
+    }
+
     /// Forgets the shells found: one of them has moved.
     fn forget_programs(&self) {
         *self.programs.lock().unwrap_or_else(PoisonError::into_inner) = Programs::default();

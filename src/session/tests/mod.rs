@@ -3,6 +3,7 @@
 mod cases;
 mod ends;
 mod life;
+mod readonly;
 
 use super::log::Log;
 use super::{Command, Ended, Session, Settings, Stop};
@@ -39,6 +40,11 @@ impl Rig {
 
     /// A rig whose login has these variables too.
     pub(super) fn with(env: &[(&str, &str)]) -> Self {
+        Self::on(env, |local| local)
+    }
+
+    /// A rig on this machine, set up in some way.
+    pub(super) fn on(env: &[(&str, &str)], set_up: impl FnOnce(Local) -> Local) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().join("home");
         std::fs::create_dir(&home).unwrap();
@@ -49,7 +55,7 @@ impl Rig {
             ("PATH".to_owned(), std::env::var("PATH").unwrap()),
         ];
         client.extend(env.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())));
-        let backend = Arc::new(Local::new(Arc::new(std::sync::RwLock::new(client))));
+        let backend = Arc::new(set_up(Local::new(Arc::new(std::sync::RwLock::new(client)))));
         let settings = Settings {
             cwd: "~".into(),
             client_cwd: None,
