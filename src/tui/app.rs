@@ -104,6 +104,10 @@ impl<L: Dial> App<L> {
         self.clock();
         let events = self.decoder.feed(bytes);
         self.esc_at = self.decoder.waits().then(|| Instant::now() + ESC);
+        if events.is_empty() {
+            // Part of a paste or of a key: that is no pause.
+            self.state.drops_keys();
+        }
         self.inputs(events)
     }
 

@@ -3,7 +3,6 @@
 use crate::harness::lab::{self, Machine};
 use crate::harness::pty::Pty;
 use crate::harness::qd::{Home, machines_config};
-use crate::harness::wait;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -73,15 +72,14 @@ fn a_passphrase_is_asked_of_the_person_and_of_no_agent() {
     assert_nowhere(home.path());
 }
 
-/// Types an answer into a dialog, which takes no key in its first moment: a first key is tried until it is taken.
+/// What the terminal UI says while it takes no keys.
+const PAUSE: &str = "keys are dropped until you pause";
+
+/// Types an answer into a dialog once it takes keys, and waits until the panes take them again.
 fn fill(tui: &mut Pty, title: &str, keys: &str) {
-    tui.wait_text(title);
-    wait::until("a key is taken", wait::CAP, || {
-        tui.send("x");
-        tui.screen().contains("passphrase: \u{2022}").then_some(())
-    });
-    tui.send(format!("\x15{keys}"));
-    tui.wait_for("the dialog closes", |screen| !screen.contains(title));
+    tui.wait_for("the dialog takes keys", |screen| screen.contains(title) && !screen.contains(PAUSE));
+    tui.send(keys);
+    tui.wait_for("the dialog closes", |screen| !screen.contains(title) && !screen.contains(PAUSE));
 }
 
 #[test]

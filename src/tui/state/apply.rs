@@ -139,7 +139,7 @@ impl State {
         };
         self.link = Link::Lost { reason, since, next_try, stopped };
         self.own.clear();
-        self.asked.clear();
+        self.drop_asked();
         for block in self.blocks.values_mut() {
             block.reading = false;
             if !block.info.state.is_ended() {

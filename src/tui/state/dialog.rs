@@ -1,18 +1,27 @@
 //! What logins ask the person: one question at a time, the others wait behind it.
 //!
-//! Invariant: what is typed into one is wiped when it closes and shows in no debug output; a key that comes within
-//! [`GUARD_MS`] of a question is dropped.
+//! Invariant: what is typed into one is wiped when it closes and shows in no debug output; whenever another one is in front, or
+//! none any more, the person must pause before anything is typed again.
 
 use super::State;
-use super::overlay::GUARD_MS;
 use crate::model::{Prompt, Question, Secret};
+use std::collections::VecDeque;
 
-/// How many characters of a fingerprint are typed to save a key.
+/// How many characters of a fingerprint are typed to trust a key.
 pub(in crate::tui) const TAIL: usize = 4;
 /// Questions that wait at most: a daemon that asks more is not answered.
 const MOST: usize = 32;
 /// Longest text that is typed, in bytes.
 pub(in crate::tui) const LONGEST: usize = 4_096;
+
+/// How the person wants to trust a new host key, before it is confirmed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::tui) struct Choice {
+    /// Whether it is written down.
+    pub(in crate::tui) save: bool,
+    /// The end of the fingerprint, as it is typed.
+    pub(in crate::tui) tail: String,
+}
 
 /// A question of a login.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,21 +37,19 @@ pub(in crate::tui) struct Dialog {
     pub(in crate::tui) keep: bool,
     /// Whether fingerprints are shown whole.
     pub(in crate::tui) whole: bool,
-    /// The end of the fingerprint as it is typed, once the person wants to save the key.
-    pub(in crate::tui) tail: Option<String>,
-    /// When it came to the front.
-    pub(in crate::tui) opened: u64,
+    /// What is chosen about a new host key; nothing is until the person does.
+    pub(in crate::tui) choice: Option<Choice>,
 }
 
 impl Dialog {
-    fn new(prompt: Prompt, now: u64) -> Self {
+    fn new(prompt: Prompt) -> Self {
         let fields = match &prompt.question {
             Question::Challenge { fields, .. } => fields.len(),
             Question::Passphrase { .. } | Question::Password { .. } => 1,
             Question::HostKey { .. } | Question::HostKeyChanged { .. } => 0,
         };
         let texts = vec![Secret::default(); fields];
-        Self { prompt, texts, at: 0, shown: false, keep: false, whole: false, tail: None, opened: now }
+        Self { prompt, texts, at: 0, shown: false, keep: false, whole: false, choice: None }
     }
 
     /// Whether the daemon waits for its answer; else it only tells something.
@@ -70,39 +77,38 @@ impl State {
     /// Takes a question up.
     pub(in crate::tui) fn ask(&mut self, prompt: Prompt) {
         if self.asked.len() < MOST && self.asked.iter().all(|d| d.prompt.id != prompt.id) {
-            self.asked.push_back(Dialog::new(prompt, self.mono));
+            self.changing_asked(|asked| asked.push_back(Dialog::new(prompt)));
         }
     }
 
     /// Takes a question away that is not asked any more.
     pub(in crate::tui) fn unask(&mut self, id: u64) {
-        let front = self.asked.front().map(|d| d.prompt.id);
-        self.asked.retain(|d| d.prompt.id != id);
-        if front == Some(id) {
-            self.next_asked();
-        }
+        self.changing_asked(|asked| asked.retain(|d| d.prompt.id != id));
     }
 
     /// Takes over the questions that the daemon says are open.
     pub(in crate::tui) fn ask_all(&mut self, prompts: Vec<Prompt>) {
-        let front = self.asked.front().map(|d| d.prompt.id);
-        self.asked.retain(|d| !d.waits() || prompts.iter().any(|p| p.id == d.prompt.id));
+        self.changing_asked(|asked| asked.retain(|d| !d.waits() || prompts.iter().any(|p| p.id == d.prompt.id)));
         prompts.into_iter().for_each(|prompt| self.ask(prompt));
-        if self.asked.front().map(|d| d.prompt.id) != front {
-            self.next_asked();
-        }
     }
 
-    /// Begins the time in which the question that is in front now takes no keys.
-    pub(in crate::tui) fn next_asked(&mut self) {
-        let now = self.mono;
-        if let Some(dialog) = self.asked.front_mut() {
-            dialog.opened = now;
-        }
+    /// Takes the question in front away, because the person is done with it.
+    pub(in crate::tui) fn take_asked(&mut self) -> Option<Dialog> {
+        self.changing_asked(VecDeque::pop_front)
     }
 
-    /// Whether the question in front takes keys yet.
-    pub(in crate::tui) fn asked_is_ready(&self) -> bool {
-        self.asked.front().is_some_and(|d| self.mono.saturating_sub(d.opened) >= GUARD_MS)
+    /// Takes all questions away: nobody is left to answer to.
+    pub(in crate::tui) fn drop_asked(&mut self) {
+        self.changing_asked(VecDeque::clear);
+    }
+
+    fn changing_asked<T>(&mut self, change: impl FnOnce(&mut VecDeque<Dialog>) -> T) -> T {
+        let front = |asked: &VecDeque<Dialog>| asked.front().map(|d| d.prompt.id);
+        let before = front(&self.asked);
+        let out = change(&mut self.asked);
+        if front(&self.asked) != before {
+            self.pause();
+        }
+        out
     }
 }

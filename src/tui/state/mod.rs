@@ -12,6 +12,7 @@ pub(super) mod history;
 pub(super) mod lists;
 pub(super) mod overlay;
 pub(super) mod pane;
+pub(super) mod pause;
 pub(super) mod reads;
 
 use super::input::key::Key;
@@ -162,6 +163,8 @@ pub(super) struct State {
     pub(super) overlay: Option<Overlay>,
     /// Questions of logins, the one that is shown first.
     pub(super) asked: VecDeque<dialog::Dialog>,
+    /// Since when nothing was typed, while the person is asked to pause.
+    pub(super) quiet_since: Option<u64>,
     pub(super) zoom: bool,
     pub(super) layout: Mode,
     pub(super) messages: VecDeque<Message>,
@@ -201,6 +204,7 @@ impl State {
             leader: None,
             overlay: None,
             asked: VecDeque::new(),
+            quiet_since: None,
             zoom: false,
             layout: Mode::Auto,
             messages: VecDeque::new(),
@@ -299,7 +303,7 @@ impl State {
         let popup = self.leader.map(|at| at + overlay::POPUP_MS).filter(|at| *at > self.mono);
         let chip = self.chip.as_ref().map(|(until, _)| *until);
         let tick = self.drawn.ticking.then(|| self.mono + 1000 - self.now.rem_euclid(1000) as u64);
-        [popup, chip, tick].into_iter().flatten().min()
+        [popup, chip, tick, self.pause_ends()].into_iter().flatten().min()
     }
 
     /// Lets go what has run out.

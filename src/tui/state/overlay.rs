@@ -1,7 +1,7 @@
 //! What lies on top of everything: one question at a time.
 //!
 //! Invariant: a key that comes within [`GUARD_MS`] of a question is dropped, so that a key meant for something else cannot
-//! answer it; the default answer is the safe one.
+//! answer it; the default answer is the safe one. Questions of logins come unbidden: [`super::pause`] guards them.
 
 use crate::tui::effect::Effect;
 use crate::tui::input::key::Key;

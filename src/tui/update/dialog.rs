@@ -1,24 +1,25 @@
 //! Keys for the questions of logins.
 //!
-//! Invariant: the default is the safe answer: Esc refuses, Enter alone never trusts a key; a changed key cannot be accepted here.
+//! Invariant: the default is the safe answer: Esc refuses, and a new key is trusted only by the end of its fingerprint and Enter; a
+//! changed key cannot be accepted here. What is not shown whole is not answered: it can only be refused.
 
 use crate::model::{Answer, Question};
 use crate::tui::effect::Effect;
 use crate::tui::input::key::{Code, Key};
 use crate::tui::state::State;
-use crate::tui::state::dialog::{Dialog, LONGEST, TAIL};
+use crate::tui::state::dialog::{Choice, Dialog, LONGEST, TAIL};
+use crate::tui::view;
 
 impl State {
     /// Gives a key to the question in front.
     pub(super) fn dialog_key(&mut self, key: Key) -> Vec<Effect> {
-        if !self.asked_is_ready() {
-            return Vec::new();
-        }
+        let whole = view::asked_is_whole(self);
         let Some(dialog) = self.asked.front_mut() else { return Vec::new() };
         let cancel = key == Key::plain(Code::Esc) || key == Key::ctrl('c');
         let answer = match &dialog.prompt.question {
-            _ if cancel && dialog.tail.is_some() => {
-                dialog.tail = None;
+            _ if !whole => cancel.then_some(Answer::Cancel),
+            _ if cancel && dialog.choice.is_some() => {
+                dialog.choice = None;
                 return Vec::new();
             }
             _ if cancel => Some(Answer::Cancel),
@@ -32,7 +33,7 @@ impl State {
 
     /// Puts pasted text into the question in front.
     pub(super) fn dialog_paste(&mut self, text: &str) {
-        if !self.asked_is_ready() {
+        if !view::asked_is_whole(self) {
             return;
         }
         if let Some(dialog) = self.asked.front_mut() {
@@ -41,8 +42,7 @@ impl State {
     }
 
     fn close_asked(&mut self, answer: Answer) -> Vec<Effect> {
-        let Some(dialog) = self.asked.pop_front() else { return Vec::new() };
-        self.next_asked();
+        let Some(dialog) = self.take_asked() else { return Vec::new() };
         if dialog.waits() { vec![Effect::Answer { id: dialog.prompt.id, answer }] } else { Vec::new() }
     }
 
@@ -61,7 +61,7 @@ impl State {
 
 impl Dialog {
     fn typed(&mut self, c: char) {
-        if let Some(tail) = &mut self.tail {
+        if let Some(Choice { tail, .. }) = &mut self.choice {
             if tail.len() < TAIL && !c.is_control() {
                 tail.push(c);
             }
@@ -98,10 +98,12 @@ impl Dialog {
     /// Whether an unknown key is right.
     fn host_key(&mut self, key: Key) -> Option<Answer> {
         let Question::HostKey { key: shown, .. } = &self.prompt.question else { return None };
-        if let Some(tail) = &mut self.tail {
+        if let Some(Choice { save, tail }) = &mut self.choice {
             match key {
-                Key { code: Code::Enter, .. } if tail.len() == TAIL && shown.fingerprint.ends_with(tail.as_str()) => {
-                    return Some(Answer::Trust { save: true });
+                Key { code: Code::Enter, ctrl: false, alt: false, .. }
+                    if tail.len() == TAIL && shown.fingerprint.ends_with(tail.as_str()) =>
+                {
+                    return Some(Answer::Trust { save: *save });
                 }
                 Key { code: Code::Enter, .. } => tail.clear(),
                 Key { code: Code::Backspace, .. } => drop(tail.pop()),
@@ -111,9 +113,10 @@ impl Dialog {
             return None;
         }
         match key {
-            Key { code: Code::Char('o'), ctrl: false, alt: false, .. } => return Some(Answer::Trust { save: false }),
+            Key { code: Code::Char(c @ ('o' | 's')), ctrl: false, alt: false, .. } => {
+                self.choice = Some(Choice { save: c == 's', tail: String::new() });
+            }
             Key { code: Code::Char('n'), ctrl: false, alt: false, .. } => return Some(Answer::Cancel),
-            Key { code: Code::Char('s'), ctrl: false, alt: false, .. } => self.tail = Some(String::new()),
             Key { code: Code::Char('f'), ctrl: false, alt: false, .. } => self.whole = !self.whole,
             _ => {}
         }

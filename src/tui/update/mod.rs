@@ -1,6 +1,7 @@
 //! What a key, a paste or the mouse changes.
 //!
-//! Invariant: pure over the state: the same input on the same state gives the same state and effects. Nothing here waits.
+//! Invariant: pure over the state: the same input on the same state gives the same state and effects. Nothing here waits. What is
+//! typed while the person is asked to pause reaches nothing, in whatever view or mood.
 
 mod dialog;
 mod go;
@@ -21,6 +22,9 @@ use ratatui::layout::Position;
 impl State {
     /// Takes what the person did; gives what is to be done outside.
     pub(in crate::tui) fn input(&mut self, input: Input) -> Vec<Effect> {
+        if !matches!(input, Input::Mouse(_)) && self.drops_keys() {
+            return Vec::new();
+        }
         match input {
             Input::Key(key) => self.key(key),
             Input::Paste { text, cut } => self.paste(&text, cut),

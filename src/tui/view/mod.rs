@@ -19,6 +19,7 @@ mod top;
 use super::layout::{self, Tier};
 use super::state::{Drawn, State, View};
 use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 
 /// Draws a whole screen; gives what is where.
 pub(super) fn draw(state: &State, buf: &mut Buffer) -> Drawn {
@@ -64,6 +65,12 @@ pub(super) fn draw(state: &State, buf: &mut Buffer) -> Drawn {
     status::draw(state, plan.bar, buf);
     popup::draw(state, buf, &mut drawn);
     drawn
+}
+
+/// Tells whether the question of a login in front is shown whole on a screen of the state's size.
+pub(super) fn asked_is_whole(state: &State) -> bool {
+    let (width, height) = state.size;
+    state.asked.front().is_some_and(|asked| dialog::fits(state, asked, Rect::new(0, 0, width, height)))
 }
 
 #[cfg(test)]

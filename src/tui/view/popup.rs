@@ -32,7 +32,7 @@ pub(super) fn draw(state: &State, buf: &mut Buffer, drawn: &mut Drawn) {
 }
 
 /// Draws a box in the middle with lines of text, the last of them at the bottom.
-pub(super) fn dialog(state: &State, title: &str, lines: &[(String, Style)], last: &str, buf: &mut Buffer) {
+fn dialog(state: &State, title: &str, lines: &[(String, Style)], last: &str, buf: &mut Buffer) {
     let theme = state.theme;
     let screen = *buf.area();
     let most = screen.width.saturating_sub(4).clamp(1, 72) as usize;

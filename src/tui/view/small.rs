@@ -4,6 +4,7 @@
 
 use crate::model::HealthState;
 use crate::tui::input::table::{Action, Context};
+use crate::tui::state::pause::PAUSE;
 use crate::tui::state::{Drawn, State};
 use crate::tui::text::{clean, cut, put};
 use ratatui::buffer::Buffer;
@@ -28,7 +29,10 @@ pub(super) fn draw(state: &State, buf: &mut Buffer, drawn: &mut Drawn) {
         lines.push((format!("pane {}{what}", clean(&pane.backend)), theme.dim()));
     }
     let key = |action| state.keymap.shown(Context::Leader, action).unwrap_or_default();
-    let way_out = (format!("{} help  {} quit", key(Action::Help), key(Action::Quit)), theme.dim());
+    let mut way_out = (format!("{} help  {} quit", key(Action::Help), key(Action::Quit)), theme.dim());
+    if state.pause_ends().is_some() {
+        way_out = (PAUSE.to_owned(), theme.warn());
+    }
     // The last row is the way out.
     lines.truncate((area.height as usize).saturating_sub(1).max(1));
     if area.height as usize > lines.len() {

@@ -4,6 +4,7 @@
 
 use super::boxes::{self, Piece};
 use crate::tui::input::table::{Action, Context};
+use crate::tui::state::pause::PAUSE;
 use crate::tui::state::{Link, State};
 use crate::tui::text::{clean, width};
 use ratatui::buffer::Buffer;
@@ -48,6 +49,9 @@ pub(super) fn draw(state: &State, area: Rect, buf: &mut Buffer) {
 
 /// What is more important than the keys.
 fn loud(state: &State) -> Option<(String, Style)> {
+    if state.pause_ends().is_some() {
+        return Some((PAUSE.to_owned(), state.theme.warn()));
+    }
     if state.list.typing {
         return Some((format!("filter: {}_", clean(&state.list.filter)), state.theme.focus()));
     }
