@@ -33,7 +33,6 @@ fn wrong_use_exits_with_64_and_says_what_is_wrong() {
         (&["kill"], "ID"),
         (&["wait"], "ID"),
         (&["wait", "--until", "soon", "k7f3"], "quiet=MS"),
-        (&["wait", "--until", "input", "k7f3"], "terminal"),
         (&["logs", "k7f3", "--grep", "("], "--grep"),
         (&["logs", "k7f3", "--tail", "3", "--offset", "3"], "--tail"),
         (&["config"], "Usage"),
