@@ -61,7 +61,7 @@ impl Rig {
             client_cwd: None,
             snapshot: true,
             shell: ShellChoice::Auto,
-            start_timeout: Duration::from_secs(20),
+            start_timeout: Duration::from_secs(60),
             capture_timeout: Duration::from_secs(20),
             env: BTreeMap::new(),
             forwarded: BTreeMap::new(),
@@ -125,12 +125,12 @@ impl Rig {
     }
 }
 
-/// Waits for something around a command, at most a minute: a test that hangs tells nobody why.
+/// Waits for something around a command, with a limit: a test that hangs tells nobody why.
 async fn bounded<T>(log: &Log, doing: impl Future<Output = T>) -> T {
-    let Ok(done) = tokio::time::timeout(Duration::from_secs(60), doing).await else {
+    let Ok(done) = tokio::time::timeout(Duration::from_secs(150), doing).await else {
         let tree = std::process::Command::new("ps").args(["-eo", "pid,ppid,sid,stat,wchan:20,args", "--forest"]).output();
         let tree = tree.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default();
-        panic!("no end within a minute; output so far {:?}; processes:\n{tree}", text(log).await);
+        panic!("no end in time; output so far {:?}; processes:\n{tree}", text(log).await);
     };
     done
 }
