@@ -137,13 +137,7 @@ impl Attendant {
     }
 
     async fn make_on(&self, conn: &Arc<Conn>) -> Result<Control, OpenError> {
-        let start = Start {
-            nonce: uuid::Uuid::new_v4().simple().to_string()[..16].to_owned(),
-            shell: ShellChoice::Auto,
-            environment: Environment::Login,
-            timeout: START,
-            on: None,
-        };
+        let start = control_start();
         let by = Instant::now() + START;
         let line = shell::line(&start).map_err(OpenError::Failed)?;
         let late =
@@ -158,6 +152,17 @@ impl Attendant {
         if !self.habits.apart.swap(true, Ordering::Relaxed) {
             tracing::info!(host = self.target.place(), "no room for the control shell beside commands: it gets a connection of its own");
         }
+    }
+}
+
+/// What a control shell is asked for with.
+pub(super) fn control_start() -> Start {
+    Start {
+        nonce: uuid::Uuid::new_v4().simple().to_string()[..16].to_owned(),
+        shell: ShellChoice::Auto,
+        environment: Environment::Login,
+        timeout: START,
+        on: None,
     }
 }
 

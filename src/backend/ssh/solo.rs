@@ -2,22 +2,18 @@
 //!
 //! Invariant: it never connects again and never logs in a second time; when it goes its connection ends.
 
+use super::attendant::control_start;
 use super::conn::{Conn, OpenError};
 use super::shell;
 use crate::backend::control::Control;
-use crate::backend::{
-    About, Ask, Backend, BackendError, Environment, ErrorKind, Family, Link, Members, Reached, Shell, ShellChoice, Start,
-};
+use crate::backend::{About, Ask, Backend, BackendError, ErrorKind, Family, Link, Members, Reached, Shell, Start};
 use crate::model::{BackendKind, Capabilities};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::{Mutex, watch};
 use tokio::time::timeout;
-
-/// Limit for the start of its control shell.
-const START: Duration = Duration::from_secs(10);
 
 /// A backend of one connection.
 pub(super) struct Solo {
@@ -66,13 +62,7 @@ impl Solo {
         if let Some(control) = control.as_ref().filter(|control| control.lost().is_none()) {
             return Ok(control.clone());
         }
-        let start = Start {
-            nonce: uuid::Uuid::new_v4().simple().to_string()[..16].to_owned(),
-            shell: ShellChoice::Auto,
-            environment: Environment::Login,
-            timeout: START,
-            on: None,
-        };
+        let start = control_start();
         let (shell, _) = self.run(&start).await?;
         // It is told of nothing that runs, so it has nothing to wait for when its stdin ends.
         Ok(control.insert(Control::new(shell, &start.nonce, 0)).clone())
