@@ -272,9 +272,10 @@ fn suspend<L: Dial>(tty: &File, app: &mut App<L>, guard: &Guard) -> Result<(), T
     }
 }
 
-/// Tells whether the terminal is ours to use; where that cannot be known, it is.
+/// Tells whether the terminal is ours to use; where that cannot be known, it is. A group may be 0: its leader is out of sight
+/// where we were put into a container from outside.
 fn in_foreground(tty: &File) -> bool {
-    rustix::termios::tcgetpgrp(tty).map_or(true, |group| group == rustix::process::getpgrp())
+    nix::unistd::tcgetpgrp(tty).map_or(true, |group| group == nix::unistd::getpgrp())
 }
 
 fn come_back<L: Dial>(tty: &File, app: &mut App<L>, guard: &Guard) -> Result<(), TuiError> {

@@ -128,6 +128,27 @@ fn a_daemon_in_the_foreground_is_found_and_a_second_one_refused() {
     assert!(named(&home).is_none());
 }
 
+/// A runner that is put into a container from outside has a session of number 0 there.
+#[test]
+fn a_daemon_whose_session_has_its_leader_outside_the_container_works() {
+    let home = Home::new();
+    let script = "\"$0\" serve & until [ -s \"$(echo \"$QD_STATE_DIR\"/*.lock)\" ]; do sleep 0.05; done\n\
+        cut -d ' ' -f 6 /proc/self/stat; \"$0\" exec -- 'sleep 0 & echo hi' && \"$0\" ps --json && \"$0\" stop; wait";
+    let qd = home.command(["serve"]);
+    let mut command = clean(OsStr::new("unshare"));
+    command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script, env!("CARGO_BIN_EXE_qd")]);
+    command.envs(qd.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(home.work());
+    let done = Running::start(command, Vec::new()).done();
+    if !nix::unistd::geteuid().is_root() && done.code != Some(0) {
+        eprintln!("skipped: a process namespace needs root: {}", done.err());
+        return;
+    }
+    let done = done.code(0);
+    assert!(done.out().starts_with("0\nhi\n"), "{done}");
+    let log = std::fs::read_to_string(home.state().join("log/qd.log")).expect("there is a log");
+    assert!(!log.contains("panicked") && !done.err().contains("panicked"), "{done}\n{log}");
+}
+
 #[test]
 fn signals_that_are_not_meant_for_it_leave_a_daemon_alone() {
     let home = Home::new();

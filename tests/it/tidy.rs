@@ -30,7 +30,7 @@ const LAYERS: [(&str, &[&str]); 14] = [
 const PARTS: [(&str, &str, &[&str]); 2] = [("config", "backend", &["ShellChoice"]), ("backend", "shell", &["quote", "start", "control"])];
 
 /// What never stands in `src`, with the reason.
-const BANNED: [(&str, &str); 9] = [
+const BANNED: [(&str, &str); 11] = [
     (".unwrap()", "an error is handled, or `expect` names the invariant"),
     ("process::exit", "only main ends the program, by its return value"),
     ("unbounded_channel", "every queue has a bound"),
@@ -39,6 +39,8 @@ const BANNED: [(&str, &str); 9] = [
     ("todo!(", "nothing is left to be done"),
     ("unimplemented!(", "nothing is left to be done"),
     ("dbg!(", "the log is `tracing`"),
+    ("process::getsid", "rustix panics at 0, which a leader outside our namespace gives: use nix"),
+    ("process::getpgrp", "rustix panics at 0, which a leader outside our namespace gives: use nix"),
     ("#[allow(", "a lint is waived with `expect` and a reason"),
 ];
 

@@ -78,9 +78,10 @@ pub(super) fn children() -> Option<Vec<u32>> {
     Some(text.split_ascii_whitespace().filter_map(|p| p.parse().ok()).collect())
 }
 
-/// The session of this process.
+/// The session of this process; 0 where its leader is out of sight (a process that was put into a container from outside), as
+/// for every other process of that session.
 pub(super) fn own_session() -> u32 {
-    rustix::process::getsid(None).map_or(0, |p| p.as_raw_nonzero().get().unsigned_abs())
+    nix::unistd::getsid(None).map_or(0, |p| p.as_raw().unsigned_abs())
 }
 
 /// The present moment in the ticks of [`Proc::start`].
@@ -170,5 +171,6 @@ mod tests {
         let p = stat(me).expect("stat");
         assert!(table().iter().any(|q| q.pid == me && q.start == p.start));
         assert!(p.start <= now());
+        assert_eq!(own_session(), p.session);
     }
 }
