@@ -88,6 +88,7 @@ pub(crate) mod tests {
             started: 0,
             ended: None,
             pid: None,
+            stray: None,
             output_bytes: 0,
             reads_stdin: false,
             background: false,

@@ -45,6 +45,7 @@ pub(crate) fn state(state: &ProcessState) -> Cell {
         ProcessState::Running => Cell::new("running", Look::Good),
         ProcessState::Stopping => Cell::new("stopping", Look::Busy),
         ProcessState::Unknown => Cell::new("unknown", Look::Busy),
+        ProcessState::Stray => Cell::new("stray", Look::Busy),
         ProcessState::Ended(outcome) => {
             let look = if matches!(outcome, Outcome::Exited { exit_code: 0 }) { Look::Dim } else { Look::Bad };
             Cell::new(ended(outcome), look)
@@ -73,6 +74,7 @@ pub(crate) fn ended(outcome: &Outcome) -> String {
         Outcome::BackendUnavailable { .. } => "unavailable".into(),
         Outcome::Running => "running".into(),
         Outcome::Lost { .. } => "lost".into(),
+        Outcome::CodeUnknown => "ended, code unknown".into(),
     }
 }
 

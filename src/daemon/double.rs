@@ -243,6 +243,7 @@ impl Service for Double {
             started: 1,
             ended: None,
             pid: None,
+            stray: None,
             output_bytes: 0,
             reads_stdin: exec.stdin,
             background: false,

@@ -69,6 +69,7 @@ impl Core {
                 started: line.started,
                 ended: Some(self.shared.clock.now()),
                 pid: line.pid,
+                stray: None,
                 output_bytes: 0,
                 reads_stdin: false,
                 background: false,

@@ -162,6 +162,7 @@ impl Core {
                 started,
                 ended: None,
                 pid: Some(spot.pid),
+                stray: None,
                 output_bytes: 0,
                 reads_stdin: false,
                 background: true,

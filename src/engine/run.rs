@@ -92,6 +92,7 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
         started: core.shared.clock.now(),
         ended: None,
         pid: None,
+        stray: None,
         output_bytes: 0,
         reads_stdin: exec.stdin,
         background: exec.background,

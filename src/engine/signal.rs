@@ -38,6 +38,8 @@ fn nobody(info: &ProcessInfo) -> String {
         ProcessState::Ended(_) => format!("{} has ended", info.id),
         ProcessState::Starting => format!("{} has not begun to run; `qd kill {}` takes it back", info.id, info.id),
         ProcessState::Unknown => format!("{} cannot be reached", info.backend),
-        ProcessState::Running | ProcessState::Stopping => "what is left of it is ending, or belongs to another account".to_owned(),
+        ProcessState::Running | ProcessState::Stopping | ProcessState::Stray => {
+            "what is left of it is ending, or belongs to another account".to_owned()
+        }
     }
 }

@@ -159,6 +159,7 @@ mod tests {
             started: 0,
             ended: None,
             pid: None,
+            stray: None,
             output_bytes: 0,
             reads_stdin: false,
             background: false,

@@ -20,7 +20,7 @@ pub use event::{DaemonInfo, Event, Level, Notice, Overview};
 pub use exec::{Chunk, Exec, Kept, LogRead, LogStart, Run, Stream};
 pub use finding::{Finding, Verdict};
 pub use outcome::{EndedBy, ExecResult, Hint, Outcome, Warning, WarningCode, signal_number};
-pub use process::{ProcessId, ProcessInfo, ProcessState, Who, WhoKind};
+pub use process::{ProcessId, ProcessInfo, ProcessState, Stray, Who, WhoKind};
 pub use prompt::{Answer, Field, HostKeyChange, HostKeys, KnownKey, Prompt, Question, Secret, ShownKey, Standing};
 pub use session::{SessionDetail, SessionInfo};
 

@@ -61,6 +61,8 @@ pub enum Outcome {
         /// What is known of it.
         reason: String,
     },
+    /// A stray that has ended by itself: nobody of ours waited for it, so nobody was told its exit code.
+    CodeUnknown,
 }
 
 impl Outcome {
@@ -76,6 +78,7 @@ impl Outcome {
             Self::BackendUnavailable { .. } => "backend_unavailable",
             Self::Running => "running",
             Self::Lost { .. } => "lost",
+            Self::CodeUnknown => "code_unknown",
         }
     }
 
@@ -86,7 +89,7 @@ impl Outcome {
             Self::Signaled { signal } => 128 + signal_number(signal),
             Self::TimedOut => 124,
             Self::Cancelled { .. } => 130,
-            Self::TransportLost { .. } | Self::Lost { .. } => 255,
+            Self::TransportLost { .. } | Self::Lost { .. } | Self::CodeUnknown => 255,
             Self::Running => 0,
             Self::SpawnFailed { .. } => 125,
             Self::BackendUnavailable { .. } => 69,
@@ -149,12 +152,15 @@ pub struct Warning {
     /// The names meant, with `state_conflict`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
+    /// The row that these processes have, with `orphans_left` and `kill_unverified`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stray: Option<super::ProcessId>,
 }
 
 impl Warning {
-    /// Makes a warning without pids and names.
+    /// Makes a warning that names nothing.
     pub fn new(code: WarningCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), pids: Vec::new(), names: Vec::new() }
+        Self { code, message: message.into(), pids: Vec::new(), names: Vec::new(), stray: None }
     }
 }
 

@@ -42,6 +42,8 @@ pub enum ProcessState {
     Stopping,
     /// Runs in the background of a backend that cannot be asked now: never shown as ended.
     Unknown,
+    /// Left running by a command that has ended: [`ProcessInfo::stray`] says by which.
+    Stray,
     /// Ended.
     Ended(
         /// How.
@@ -54,6 +56,18 @@ impl ProcessState {
     pub fn is_ended(&self) -> bool {
         matches!(self, Self::Ended(_))
     }
+}
+
+/// What a command left running, as a row of its own. The row's command is what its processes' own command lines say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stray {
+    /// The command that left it; its row may be gone.
+    pub of: ProcessId,
+    /// Its processes on the backend, as they were when they were looked at last.
+    pub pids: Vec<u32>,
+    /// Who made a background process of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopted_by: Option<Who>,
 }
 
 /// One row of the process table.
@@ -80,6 +94,9 @@ pub struct ProcessInfo {
     /// Process id of its shell on the backend, once known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
+    /// What it is of, when no one started it as a command: it was left by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stray: Option<Box<Stray>>,
     /// Bytes of output so far.
     #[serde(default)]
     pub output_bytes: u64,

@@ -94,6 +94,18 @@ calls! {
         /// Between TERM and KILL, in milliseconds (2,000).
         grace_ms: Option<u64>,
     }
+    /// Looks through a backend for processes that commands of this daemon or of an earlier one left running. They get rows as
+    /// strays, those that had one already too.
+    FindCall("find") -> Found {
+        /// The backend.
+        backend: String,
+    }
+    /// Makes a background process of a stray; answers with its row. Its exit code is known on `local` alone, and only while the
+    /// daemon lives that ran the command.
+    AdoptCall("adopt") -> ProcessInfo {
+        /// The stray, by id or unique prefix.
+        process: String,
+    }
     /// Writes to the stdin of a command that was started with one. Answers when it is written, or after a second with what waits.
     SendCall("send") -> Sent {
         /// The process, by id or unique prefix.
@@ -192,6 +204,18 @@ pub struct Killed {
     /// With a signal: who got it, as process ids on the backend.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signalled: Vec<u32>,
+}
+
+/// The reply to [`FindCall`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Found {
+    /// What is stray there.
+    pub strays: Vec<ProcessInfo>,
+    /// Processes of commands of another daemon, or of which it cannot be told whose they are: they may be in use, so they have no
+    /// rows here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<u32>,
 }
 
 /// The reply to [`SendCall`].

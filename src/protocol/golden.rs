@@ -137,6 +137,8 @@ fn golden_events_still_read() {
         r#"{"event":"prompt","prompt":{"id":7,"backend":"gpu","address":"a","question":{"kind":"host_key","host":"gpu","key":{"key_type":"ssh-ed25519","fingerprint":"SHA256:x","authority":"SHA256:y"},"file":"/f"}}}"#,
         r#"{"event":"prompt","prompt":{"id":7,"backend":"gpu","address":"a","question":{"kind":"host_key_changed","host":"gpu","key":{"key_type":"ssh-ed25519","fingerprint":"SHA256:x"},"known":[{"place":"/f:1","key_type":"ssh-rsa","fingerprint":"SHA256:z","marker":"@revoked"}]}}}"#,
         r#"{"event":"prompt_closed","id":7}"#,
+        r#"{"event":"process","process":{"id":"b2c4","backend":"gpu","session":"main","command":"sleep 600","who":{"kind":"agent","name":"script"},"state":"stray","stray":{"of":"k7f3","pids":[7,9]},"started":1,"output_bytes":0,"detached":true,"cwd":"/"}}"#,
+        r#"{"event":"process","process":{"id":"b2c4","backend":"gpu","session":"main","command":"sleep 600","who":{"kind":"agent","name":"script"},"state":"running","stray":{"of":"k7f3","pids":[7],"adopted_by":{"kind":"operator","name":"you"}},"started":1,"background":true,"detached":true,"cwd":"/"}}"#,
     ] {
         check::<Event>(golden);
     }
@@ -152,6 +154,8 @@ const REQUESTS: &[&str] = &[
     r#"{"method":"wait","params":{"processes":["k7f3"],"timeout_ms":10}}"#,
     r#"{"method":"wait_input","params":{"process":"k7f3"}}"#,
     r#"{"method":"kill","params":{"processes":["k7f3"],"signal":"INT","grace_ms":2000}}"#,
+    r#"{"method":"find","params":{"backend":"gpu"}}"#,
+    r#"{"method":"adopt","params":{"process":"k7f3"}}"#,
     r#"{"method":"send","params":{"process":"k7f3","text":"y\n","eof":true,"expect_offset":7}}"#,
     r#"{"method":"connect","params":{"backend":"gpu"}}"#,
     r#"{"method":"disconnect","params":{"backend":"gpu"}}"#,
@@ -184,6 +188,8 @@ fn golden_requests_still_read() {
         again::<calls::Wait>,
         again::<calls::WaitInput>,
         again::<calls::Kill>,
+        again::<calls::FindCall>,
+        again::<calls::AdoptCall>,
         again::<calls::SendCall>,
         again::<calls::Connect>,
         again::<calls::Disconnect>,
@@ -230,6 +236,8 @@ fn golden_replies_still_read() {
     check::<calls::Killed>(
         r#"{"id":"k7f3","backend":"local","session":"main","command":"true","who":{"kind":"agent","name":"script"},"state":"running","started":1,"signalled":[7,9]}"#,
     );
+    check::<calls::Found>(r#"{"strays":[],"others":[7]}"#);
+    check::<crate::model::Warning>(r#"{"code":"orphans_left","message":"m","pids":[3],"stray":"b2c4"}"#);
     check::<calls::Sent>(
         r#"{"id":"k7f3","backend":"local","session":"main","command":"cat","who":{"kind":"agent","name":"script"},"state":"running","started":1,"waiting":3}"#,
     );
@@ -255,6 +263,7 @@ fn golden_outcomes_still_read() {
         r#"{"outcome":"cancelled","ended_by":"agent"}"#,
         r#"{"outcome":"running"}"#,
         r#"{"outcome":"lost","reason":"r"}"#,
+        r#"{"outcome":"code_unknown"}"#,
     ] {
         check::<crate::model::Outcome>(golden);
     }

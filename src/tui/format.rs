@@ -94,6 +94,7 @@ pub(super) fn outcome(outcome: &Outcome) -> String {
         Outcome::BackendUnavailable { .. } => "not run".to_owned(),
         Outcome::Running => "running".to_owned(),
         Outcome::Lost { .. } => "lost".to_owned(),
+        Outcome::CodeUnknown => "code unknown".to_owned(),
     }
 }
 

@@ -107,6 +107,7 @@ pub(super) fn process(id: &str, backend: &str, command: &str) -> ProcessInfo {
         started: NOW - 42_000,
         ended: None,
         pid: Some(77),
+        stray: None,
         output_bytes: 0,
         reads_stdin: false,
         background: false,

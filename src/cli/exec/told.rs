@@ -45,6 +45,7 @@ fn ending(result: &ExecResult, interrupted: bool) -> Option<String> {
             "{id} runs in the background on {backend} (`qd logs -f {id}` shows its output, `qd kill {id}` ends it)",
             id = result.process_id
         ),
+        Outcome::CodeUnknown => "the command has ended; its exit code is not known".into(),
         Outcome::Lost { reason } => format!("the command is lost on {backend}: {}", once(backend, reason)),
         Outcome::BackendUnavailable { reason } => format!("{backend} is not available: {}; nothing was run", once(backend, reason)),
     })

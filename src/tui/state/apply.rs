@@ -348,6 +348,7 @@ impl State {
             started: self.now,
             ended: Some(self.now),
             pid: None,
+            stray: None,
             output_bytes: 0,
             reads_stdin: false,
             background: false,

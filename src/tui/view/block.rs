@@ -91,6 +91,7 @@ fn state_pieces(state: &State, block: &Block, room: usize, drawn: &mut Drawn) ->
         ProcessState::Starting => out.push((format!("{} waiting  {running} ", theme.glyphs.busy), theme.warn())),
         ProcessState::Running => out.push((format!("{} running  {running} ", theme.glyphs.running), theme.focus())),
         ProcessState::Stopping => out.push((format!("stopping  {running} "), theme.warn())),
+        ProcessState::Stray => out.push((format!("stray  {running} "), theme.warn())),
         ProcessState::Unknown => out.push((format!("unknown  {running} "), theme.warn())),
         ProcessState::Ended(outcome) => {
             let style = match outcome {

@@ -85,6 +85,7 @@ fn result(state: &State, block: &Block) -> (String, Style, String) {
         ProcessState::Starting => (theme.glyphs.busy.to_string(), theme.warn(), format!("waiting {}", running())),
         ProcessState::Running => (theme.glyphs.running.to_owned(), theme.focus(), running()),
         ProcessState::Stopping => (theme.glyphs.running.to_owned(), theme.warn(), format!("stopping {}", running())),
+        ProcessState::Stray => ("?".to_owned(), theme.warn(), format!("stray {}", running())),
         ProcessState::Unknown => ("?".to_owned(), theme.warn(), format!("unknown {}", running())),
         ProcessState::Ended(outcome) => {
             let words = match outcome {
