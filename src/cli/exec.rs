@@ -101,6 +101,8 @@ fn call(args: &ExecArgs, follow: bool) -> Result<ExecCall, Failure> {
         max_output_bytes: if plain { Some(0) } else { args.max_output },
         background: args.background,
         yield_ms: args.yield_after.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+        notify: false,
+        watch: Vec::new(),
         description: args.description.clone(),
     };
     Ok(ExecCall { exec, follow, files: plain && follow })

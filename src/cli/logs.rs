@@ -34,7 +34,7 @@ pub(crate) async fn run(global: &Global, args: &LogsArgs, screen: &Screen) -> Re
     let grep = args.grep.as_deref().map(Regex::new).transpose();
     let grep = grep.map_err(|e| Failure::usage(format!("--grep: {e}")))?;
     let mut client = caller::need(global, &args.ids.join(", ")).await?;
-    let rows = client.call(Wait { processes: args.ids.clone(), timeout_ms: Some(0) }).await?;
+    let rows = client.call(Wait { processes: args.ids.clone(), timeout_ms: Some(0), told: false }).await?;
     let out = Out::new(args, &rows, screen);
     let mut left: Vec<Follower<'_>> =
         rows.into_iter().enumerate().map(|(index, row)| Follower::new(args, grep.clone(), row, out.at(index))).collect();

@@ -93,6 +93,8 @@ pub(crate) mod tests {
             reads_stdin: false,
             background: false,
             detached: false,
+            notify: false,
+            watch: Vec::new(),
             cwd: "/srv".into(),
             exit_code_meaning: None,
             warnings: Vec::new(),

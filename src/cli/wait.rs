@@ -31,7 +31,7 @@ pub(crate) async fn run(global: &Global, args: &WaitArgs, screen: &Screen) -> Re
         return output(&client, args, screen).await;
     }
     let timeout_ms = args.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-    let rows = client.call(Wait { processes: args.ids.clone(), timeout_ms }).await?;
+    let rows = client.call(Wait { processes: args.ids.clone(), timeout_ms, told: false }).await?;
     show(&rows, args.json, screen)?;
     let open = rows.iter().filter(|row| !row.state.is_ended()).count();
     if open > 0 {
@@ -44,7 +44,7 @@ pub(crate) async fn run(global: &Global, args: &WaitArgs, screen: &Screen) -> Re
 async fn output(client: &Client, args: &WaitArgs, screen: &Screen) -> Result<u8, Failure> {
     let one = |id| within(args.timeout, until::come(client, id, &args.until, args.offset));
     let come = try_join_all(args.ids.iter().map(|id| one(id))).await?;
-    let rows = client.call(Wait { processes: args.ids.clone(), timeout_ms: Some(0) }).await?;
+    let rows = client.call(Wait { processes: args.ids.clone(), timeout_ms: Some(0), told: false }).await?;
     if args.json {
         let rows: Vec<Row<'_>> = rows.iter().zip(&come).map(|(process, came)| Row { process, came: *came == Some(true) }).collect();
         screen.json(&rows)?;

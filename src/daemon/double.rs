@@ -248,6 +248,8 @@ impl Service for Double {
             reads_stdin: exec.stdin,
             background: false,
             detached: false,
+            notify: false,
+            watch: Vec::new(),
             cwd: "/".into(),
             exit_code_meaning: None,
             warnings: Vec::new(),

@@ -74,6 +74,8 @@ impl Core {
                 reads_stdin: false,
                 background: false,
                 detached: false,
+                notify: false,
+                watch: Vec::new(),
                 cwd: line.cwd,
                 exit_code_meaning: None,
                 warnings: Vec::new(),

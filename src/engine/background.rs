@@ -167,6 +167,8 @@ impl Core {
                 reads_stdin: false,
                 background: true,
                 detached: true,
+                notify: false,
+                watch: Vec::new(),
                 cwd,
                 exit_code_meaning: None,
                 warnings: Vec::new(),

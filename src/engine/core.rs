@@ -201,6 +201,7 @@ impl Core {
             processes: state.table.rows(),
             sessions: places.iter().flat_map(|p| p.open_sessions()).map(|s| s.info()).collect(),
             notices: self.shared.notices(),
+            told: Vec::new(),
             prompts: self.shared.prompts.open(),
         }
     }

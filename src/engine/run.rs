@@ -97,6 +97,8 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
         reads_stdin: exec.stdin,
         background: exec.background,
         detached: exec.background,
+        notify: exec.notify,
+        watch: exec.watch.clone(),
         cwd: session.info().cwd,
         exit_code_meaning: None,
         warnings: Vec::new(),

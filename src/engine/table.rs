@@ -164,6 +164,8 @@ mod tests {
             reads_stdin: false,
             background: false,
             detached: false,
+            notify: false,
+            watch: Vec::new(),
             cwd: "/".into(),
             exit_code_meaning: None,
             warnings: vec![],

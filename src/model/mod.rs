@@ -14,6 +14,7 @@ mod prompt;
 pub mod redact;
 pub mod scrub;
 mod session;
+mod told;
 
 pub use backend::{BackendInfo, BackendKind, Capabilities, Health, HealthState};
 pub use event::{DaemonInfo, Event, Level, Notice, Overview};
@@ -23,6 +24,7 @@ pub use outcome::{EndedBy, ExecResult, Hint, Outcome, Warning, WarningCode, sign
 pub use process::{ProcessId, ProcessInfo, ProcessState, Stray, Who, WhoKind};
 pub use prompt::{Answer, Field, HostKeyChange, HostKeys, KnownKey, Prompt, Question, Secret, ShownKey, Standing};
 pub use session::{SessionDetail, SessionInfo};
+pub use told::{News, Of, TOLD_CHARS, TOLD_LINES, Told};
 
 /// Milliseconds since the Unix epoch, as all times are sent.
 pub type Millis = i64;

@@ -71,12 +71,15 @@ calls! {
         /// Whether to wait for more until the process has ended.
         until_end: bool,
     }
-    /// Waits until each of the processes has ended; answers with their rows in the order asked.
+    /// Waits until each of the processes has ended; answers with their rows in the order asked. With `told` on the same stream items
+    /// `Told`: what they told and no wait has heard yet, then what they tell meanwhile.
     Wait("wait") -> Vec<ProcessInfo> {
         /// The processes, by id or unique prefix.
         processes: Vec<String>,
         /// Longest wait in milliseconds; then the rows come as they are.
         timeout_ms: Option<u64>,
+        /// Whether what they tell is wanted too.
+        told: bool,
     }
     /// Waits until a command reads its stdin and nothing is there: true; or until it has ended: false. Refused where that cannot be
     /// known, and for a command without an open stdin.

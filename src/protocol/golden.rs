@@ -139,6 +139,12 @@ fn golden_events_still_read() {
         r#"{"event":"prompt_closed","id":7}"#,
         r#"{"event":"process","process":{"id":"b2c4","backend":"gpu","session":"main","command":"sleep 600","who":{"kind":"agent","name":"script"},"state":"stray","stray":{"of":"k7f3","pids":[7,9]},"started":1,"output_bytes":0,"detached":true,"cwd":"/"}}"#,
         r#"{"event":"process","process":{"id":"b2c4","backend":"gpu","session":"main","command":"sleep 600","who":{"kind":"agent","name":"script"},"state":"running","stray":{"of":"k7f3","pids":[7],"adopted_by":{"kind":"operator","name":"you"}},"started":1,"background":true,"detached":true,"cwd":"/"}}"#,
+        r#"{"event":"process","process":{"id":"k7f3","backend":"local","session":"main","command":"true","who":{"kind":"agent","name":"script"},"state":"running","started":1,"notify":true,"watch":["ready","re:^E[0-9]+"]}}"#,
+        r#"{"event":"told","told":{"number":7,"at":1,"of":{"process":"k7f3","backend":"gpu","session":"main","command":"make","who":{"kind":"agent","name":"script","peer_pid":7}},"news":{"news":"ended","outcome":"exited","exit_code":2,"output":"x","truncated":true,"duration_ms":812}}}"#,
+        r#"{"event":"told","told":{"number":8,"at":1,"of":{"process":"k7f3","backend":"gpu","session":"main","command":"make","who":{"kind":"operator","name":"you"}},"news":{"news":"matched","lines":["listening on 80"],"dropped":3}}}"#,
+        r#"{"event":"told","told":{"number":9,"at":1,"of":{"process":"k7f3","backend":"gpu","session":"main","command":"make","who":{"kind":"operator","name":"you"}},"news":{"news":"watch_off","reason":"r"}}}"#,
+        r#"{"event":"told","told":{"number":10,"at":1,"news":{"news":"quiet","for_ms":30000}}}"#,
+        r#"{"event":"told","told":{"number":11,"at":1,"news":{"news":"quiet_over","lines":12}}}"#,
     ] {
         check::<Event>(golden);
     }
@@ -209,6 +215,8 @@ fn golden_requests_still_read() {
         again(golden);
     }
     again::<calls::ExecCall>(r#"{"method":"exec","params":{"exec":{"command":"make","background":true,"yield_ms":1000}}}"#);
+    again::<calls::ExecCall>(r#"{"method":"exec","params":{"exec":{"command":"make","background":true,"notify":true,"watch":["re:^E"]}}}"#);
+    again::<calls::Wait>(r#"{"method":"wait","params":{"processes":["k7f3"],"told":true}}"#);
 }
 
 #[test]
@@ -222,6 +230,8 @@ fn golden_replies_still_read() {
     check::<crate::model::Overview>(
         r#"{"daemon":{"pid":7,"version":"0.1.0","started":1,"config":"/c","state_dir":"/s","host":"h"},"default_backend":"local","backends":[],"processes":[],"sessions":[],"notices":[]}"#,
     );
+    check::<crate::model::Overview>(r#"{"told":[{"number":1,"at":1,"news":{"news":"quiet_over","lines":1}}]}"#);
+    check::<crate::model::Told>(r#"{"number":1,"at":1,"news":{"news":"quiet","for_ms":30000}}"#);
     check::<crate::model::SessionDetail>(
         r#"{"info":{"backend":"gpu","name":"main","cwd":"/srv","generation":3,"running":0},"variables":[["A","declare -x A=b"]],"functions":["f"],"aliases":[["ll","ls -l"]],"options":["shopt -s nullglob"],"umask":"0022"}"#,
     );

@@ -56,7 +56,8 @@ async fn wait_answers_in_the_order_asked_or_when_its_time_is_over() {
     let client = Bench::new().agent().await;
     let (mut held, first) = started(&client, "hold").await;
     let (_done, second) = started(&client, "exit 0").await;
-    let wait = |processes: &[&String], timeout_ms| Wait { processes: processes.iter().map(|p| (*p).clone()).collect(), timeout_ms };
+    let wait =
+        |processes: &[&String], timeout_ms| Wait { processes: processes.iter().map(|p| (*p).clone()).collect(), timeout_ms, told: false };
     let rows = capped(client.call(wait(&[&second, &first], Some(20)))).await.unwrap();
     assert_eq!(rows.iter().map(|row| row.state.is_ended()).collect::<Vec<_>>(), [true, false]);
     let both = wait(&[&second, &first], None);

@@ -219,6 +219,8 @@ impl State {
             }
             Event::Prompt { prompt } => self.ask(*prompt),
             Event::PromptClosed { id } => self.unask(id),
+            // Shown by nothing yet; the overview has it.
+            Event::Told { .. } => {}
             // The loop asks for the overview.
             Event::Config | Event::Lagged => {}
             Event::Stopping => self.say(Level::Alert, None, "the daemon is ending"),
@@ -353,6 +355,8 @@ impl State {
             reads_stdin: false,
             background: false,
             detached: false,
+            notify: false,
+            watch: Vec::new(),
             cwd: String::new(),
             exit_code_meaning: None,
             warnings: Vec::new(),
