@@ -2,6 +2,7 @@
 //!
 //! Invariant: what was asked for goes to stdout, our own words to stderr behind `qd: `; every way to fail has one exit code.
 
+mod again;
 mod args;
 mod backends;
 mod caller;

@@ -13,7 +13,7 @@ use crate::protocol::calls::OverviewCall;
 
 /// Lists processes.
 pub(crate) async fn run(global: &Global, args: &PsArgs, screen: &Screen) -> Result<u8, Failure> {
-    let Some(client) = caller::find(global).await? else {
+    let Some(client) = caller::find(global, args.all).await? else {
         screen.say("no daemon is running, so no command is");
         if args.json {
             screen.json(&[(); 0])?;

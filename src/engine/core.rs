@@ -7,6 +7,7 @@ use super::journal;
 use super::place::Place;
 use super::shared::Shared;
 use super::table::Table;
+use super::watch::Together;
 use super::{Again, CLOSE_LIMIT, EngineError, SHUTDOWN_GRACE, SHUTDOWN_LIMIT, aftermath, sweep};
 use crate::backend::Guard;
 use crate::config::{Config, Limits, nearest};
@@ -30,6 +31,7 @@ pub(crate) struct State {
     /// Backend, session and command of what a daemon before this one left unfinished, until the session was told.
     pub(crate) lost_sessions: Vec<(String, String, String)>,
     pub(crate) background: Backgrounds,
+    pub(crate) together: Together,
     watchers: usize,
     stopping: bool,
 }
@@ -65,6 +67,7 @@ impl Core {
             lost: vec![],
             lost_sessions: vec![],
             background: Backgrounds::default(),
+            together: Together::default(),
             watchers: 0,
             stopping: false,
         };
@@ -201,7 +204,7 @@ impl Core {
             processes: state.table.rows(),
             sessions: places.iter().flat_map(|p| p.open_sessions()).map(|s| s.info()).collect(),
             notices: self.shared.notices(),
-            told: Vec::new(),
+            told: self.shared.told_lately(),
             prompts: self.shared.prompts.open(),
         }
     }

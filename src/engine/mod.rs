@@ -13,24 +13,28 @@ mod follow;
 mod hints;
 mod input;
 mod journal;
+mod notify;
 mod place;
 mod prompts;
+mod recover;
 mod run;
 mod send;
 mod shared;
 mod signal;
 mod sweep;
 mod table;
+mod watch;
 
 use crate::backend::BackendError;
 use crate::config::Config;
 use crate::model::{
     Answer, BackendInfo, Chunk, EndedBy, Event, Exec, ExecResult, HostKeyChange, HostKeys, Kept, LogRead, Overview, ProcessInfo,
-    SessionDetail, SessionInfo, Who,
+    SessionDetail, SessionInfo, Told, Who,
 };
 use crate::paths::Paths;
 pub use crate::session::log::{Hold, Reader};
 use crate::session::{Session, log::Log};
+pub use notify::Waiting;
 use place::Place;
 pub use send::{Write, Written};
 use std::sync::Arc;
@@ -209,6 +213,18 @@ impl Engine {
     /// Waits for the end of a process. Cancel safe.
     pub async fn ended(&self, process: &str) -> Result<ProcessInfo, EngineError> {
         self.core.ended(process).await
+    }
+
+    /// Notes that a call is under way that tells the end of a process once it reaches it, so that `notify` need not.
+    pub fn waits(&self, process: &str) -> Result<Waiting, EngineError> {
+        self.core.waits(process)
+    }
+
+    /// Waits for what a process tells of its output after the number given; without one, for what no such call has heard. Cancel
+    /// safe.
+    pub async fn told(&self, process: &str, after: Option<u64>) -> Result<Told, EngineError> {
+        let queue = self.core.state().table.find(process)?.told.clone();
+        Ok(queue.after(after).await)
     }
 
     /// Connects a backend now. What its login asks goes to the operators' clients while an operator's call waits here; for anybody

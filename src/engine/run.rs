@@ -49,6 +49,7 @@ fn deadline(core: &Core, place: &Place, who: &Who, exec: &Exec) -> Result<Option
     if exec.background && (exec.stdin || exec.yield_ms.is_some() || exec.timeout_ms.is_some()) {
         return Err(EngineError::Usage("a background process has no stdin, no time-out and nothing to yield".into()));
     }
+    super::watch::patterns(&exec.watch)?;
     if exec.background {
         return Ok(None);
     }
@@ -108,6 +109,7 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
     let (stops, stops_in) = mpsc::channel(STOPS);
     let (ended_tell, ended) = watch::channel(false);
     core.add(info.clone(), log.clone(), stops, ended)?;
+    core.look_through(&info.id, 0);
     let stdin = stdin.map(Input::shared).map(|(input, typing)| {
         core.open_stdin(&info.id, typing);
         input
@@ -184,15 +186,22 @@ impl One {
             }
         };
         self.log.finish();
+        if !self.exec.watch.is_empty() {
+            self.core.looked_through(&self.info.id).await;
+        }
         let after = ended.after();
         let result = self.result(ended).await;
         tracing::debug!(parent: &span, outcome = result.outcome.word(), total_us = began.elapsed().as_micros() as u64, bytes = result.total_bytes, "ended");
         self.core.finish(&self.place, &self.info.id, &result);
+        if self.exec.yield_ms.is_some() {
+            self.core.checkpoint_of(&self.info.id).await;
+        }
         ended_tell.send_replace(true);
         // The caller may have gone; the row and the log hold the result.
         if let Some(tell) = tell {
             let _ = tell.send(result);
         }
+        self.core.tell_end(&self.info.id);
         // The result goes out first: what follows wakes threads and starts a program.
         tokio::task::yield_now().await;
         self.session.after(&after);

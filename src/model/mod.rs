@@ -4,11 +4,13 @@
 //! tolerates fields that it does not know.
 
 mod backend;
+pub mod clean;
 mod event;
 mod exec;
 mod finding;
 pub mod health;
 mod outcome;
+mod pattern;
 mod process;
 mod prompt;
 pub mod redact;
@@ -21,6 +23,7 @@ pub use event::{DaemonInfo, Event, Level, Notice, Overview};
 pub use exec::{Chunk, Exec, Kept, LogRead, LogStart, Run, Stream};
 pub use finding::{Finding, Verdict};
 pub use outcome::{EndedBy, ExecResult, Hint, Outcome, Warning, WarningCode, signal_number};
+pub use pattern::{WATCH_PATTERNS, watch_pattern};
 pub use process::{ProcessId, ProcessInfo, ProcessState, Stray, Who, WhoKind};
 pub use prompt::{Answer, Field, HostKeyChange, HostKeys, KnownKey, Prompt, Question, Secret, ShownKey, Standing};
 pub use session::{SessionDetail, SessionInfo};

@@ -87,8 +87,8 @@ calls! {
         /// The process, by id or unique prefix.
         process: String,
     }
-    /// Ends processes, or sends them one signal; answers with their rows once the ending is done (with a signal: once sent). A
-    /// signal that no process of one of them got is an error; the others were sent it all the same.
+    /// Ends processes, or sends them one signal; answers with their rows once the ending is done (with a signal: once sent). All of
+    /// them are tried. What fails of one alone is an error (as a signal that nobody got); of several, its row says it.
     Kill("kill") -> Vec<Killed> {
         /// The processes, by id or unique prefix.
         processes: Vec<String>,
@@ -207,6 +207,9 @@ pub struct Killed {
     /// With a signal: who got it, as process ids on the backend.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signalled: Vec<u32>,
+    /// Why it was not done to this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<CallError>,
 }
 
 /// The reply to [`FindCall`].

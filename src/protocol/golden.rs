@@ -248,6 +248,9 @@ fn golden_replies_still_read() {
     );
     check::<calls::Found>(r#"{"strays":[],"others":[7]}"#);
     check::<crate::model::Warning>(r#"{"code":"orphans_left","message":"m","pids":[3],"stray":"b2c4"}"#);
+    check::<calls::Killed>(
+        r#"{"id":"k7f3","backend":"gpu","session":"main","command":"true","who":{"kind":"agent","name":"script"},"state":"unknown","started":1,"failed":{"code":"unavailable","message":"m","fix":"f"}}"#,
+    );
     check::<calls::Sent>(
         r#"{"id":"k7f3","backend":"local","session":"main","command":"cat","who":{"kind":"agent","name":"script"},"state":"running","started":1,"waiting":3}"#,
     );

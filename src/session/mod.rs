@@ -15,6 +15,7 @@ mod feed;
 mod files;
 mod handle;
 mod input;
+mod intent;
 mod keep;
 pub mod log;
 mod open;
@@ -29,10 +30,11 @@ mod streams;
 mod tests;
 
 pub use crate::shell::explain::explain as exit_code_meaning;
-pub use background::{FollowSettings, Follower, Heard, Spot};
+pub use background::{FollowSettings, Follower, Heard, Intend, Spot};
 pub use error::SessionError;
 pub use handle::Session;
 pub use input::{Input, Typing, Untaken};
+pub use intent::{Became, became};
 pub use run::not_started;
 
 use crate::backend::{BackendError, ShellChoice};

@@ -16,6 +16,7 @@ mod faults;
 mod harness_works;
 mod logins;
 mod machines;
+mod notify;
 mod prompts;
 mod terminal_ui;
 mod tidy;
