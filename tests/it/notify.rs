@@ -121,7 +121,7 @@ fn a_wait_for_the_end_says_what_matched_before_and_meanwhile() {
     let home = Home::new();
     let id = start(&home, "local", &["--watch", "word"], &format!("echo one word; {}; echo; printf 'last word'; exit 3", until("go")));
     wait::until("the first match", CAP, || (!told_of(&home, &id).is_empty()).then_some(()));
-    let mut waiting = home.start(["wait", &id]);
+    let waiting = home.start(["wait", &id]);
     wait::until("it is said", CAP, || waiting.err_so_far().contains(&format!("qd: {id} matched: one word\n")).then_some(()));
     touch(&home, "go");
     let done = waiting.done().code(3);
