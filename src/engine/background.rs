@@ -296,10 +296,10 @@ impl Core {
             return Err(EngineError::Unavailable { message, fix: Some(format!("`qd ps` shows once {name} was asked")) });
         }
         let failed = |e: crate::backend::BackendError| EngineError::Unavailable {
-            message: format!("{name} cannot be asked about {}, which was not ended: {}", spot.id, e.message),
+            message: format!("{name} cannot be asked about {}, to which nothing was done: {}", spot.id, e.message),
             fix: e.fix,
         };
-        place.reach(false, false).await.map_err(failed)?;
+        place.reach(None, false).await.map_err(failed)?;
         place.connection.backend().family(spot.family(), ask).await.map_err(failed)
     }
 

@@ -97,7 +97,7 @@ pub(super) async fn follow(core: Weak<Core>, backend: String, wake: Arc<Notify>)
 }
 
 async fn opened(place: &Place, root: &str) -> Result<Follower, crate::backend::BackendError> {
-    place.reach(false, false).await?;
+    place.reach(None, false).await?;
     let settings = FollowSettings { shell: place.settings.shell, timeout: place.settings.connect_timeout };
     Follower::open(place.connection.backend(), &settings, root).await
 }

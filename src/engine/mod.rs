@@ -237,7 +237,7 @@ impl Engine {
             let message = format!("{backend} needs a person: {}", health.reason.unwrap_or_default());
             return Err(EngineError::Unavailable { message, fix: health.fix });
         }
-        place.reach(operator, true).await.map_err(|e| unavailable(backend, e))?;
+        place.reach(operator.then_some("connect"), true).await.map_err(|e| unavailable(backend, e))?;
         Ok(place.info())
     }
 

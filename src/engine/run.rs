@@ -232,7 +232,8 @@ impl One {
             let fix = health.fix.unwrap_or_else(|| format!("an operator runs `qd backends connect {}`", self.info.backend));
             return Err(Outcome::BackendUnavailable { reason: format!("{} is down: {why}; {fix}", self.info.backend) });
         }
-        let ready = self.place.reach(self.info.who.kind == WhoKind::Operator, false);
+        let what = format!("run {}", self.info.command.lines().next().unwrap_or_default());
+        let ready = self.place.reach((self.info.who.kind == WhoKind::Operator).then_some(what.as_str()), false);
         tokio::pin!(ready);
         loop {
             tokio::select! {

@@ -137,6 +137,7 @@ fn golden_events_still_read() {
         r#"{"event":"prompt","prompt":{"id":7,"backend":"gpu","address":"a","question":{"kind":"host_key","host":"gpu","key":{"key_type":"ssh-ed25519","fingerprint":"SHA256:x","authority":"SHA256:y"},"file":"/f"}}}"#,
         r#"{"event":"prompt","prompt":{"id":7,"backend":"gpu","address":"a","question":{"kind":"host_key_changed","host":"gpu","key":{"key_type":"ssh-ed25519","fingerprint":"SHA256:x"},"known":[{"place":"/f:1","key_type":"ssh-rsa","fingerprint":"SHA256:z","marker":"@revoked"}]}}}"#,
         r#"{"event":"prompt_closed","id":7}"#,
+        r#"{"event":"prompt","prompt":{"id":7,"backend":"gpu","address":"a","question":{"kind":"password","again":true},"waiting":["run make"]}}"#,
         r#"{"event":"process","process":{"id":"b2c4","backend":"gpu","session":"main","command":"sleep 600","who":{"kind":"agent","name":"script"},"state":"stray","stray":{"of":"k7f3","pids":[7,9]},"started":1,"output_bytes":0,"detached":true,"cwd":"/"}}"#,
         r#"{"event":"process","process":{"id":"b2c4","backend":"gpu","session":"main","command":"sleep 600","who":{"kind":"agent","name":"script"},"state":"running","stray":{"of":"k7f3","pids":[7],"adopted_by":{"kind":"operator","name":"you"}},"started":1,"background":true,"detached":true,"cwd":"/"}}"#,
         r#"{"event":"process","process":{"id":"k7f3","backend":"local","session":"main","command":"true","who":{"kind":"agent","name":"script"},"state":"running","started":1,"notify":true,"watch":["ready","re:^E[0-9]+"]}}"#,
