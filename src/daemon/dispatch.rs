@@ -66,6 +66,10 @@ async fn plain<S: Service>(call: &Call<S>, request: AnyRequest) -> Result<Vec<u8
         }
         calls::Kill::METHOD => reply::<calls::Kill>(kill(call, request.params()?).await?),
         calls::SendCall::METHOD => reply::<calls::SendCall>(send(call, request.params()?).await?),
+        calls::Recheck::METHOD => {
+            let params: calls::Recheck = request.params()?;
+            reply::<calls::Recheck>(service.recheck(&params.process).await.map_err(call_error)?)
+        }
         calls::Connect::METHOD => {
             let params: calls::Connect = request.params()?;
             reply::<calls::Connect>(service.connect(&params.backend, call.guest.is_operator()).await.map_err(call_error)?)

@@ -314,6 +314,10 @@ impl Service for Double {
         self.ended(process).await.map(|_| false)
     }
 
+    async fn recheck(&self, process: &str) -> Result<ProcessInfo, EngineError> {
+        self.find(process).map(|process| process.info.lock().unwrap().clone())
+    }
+
     fn overview(&self) -> Overview {
         let processes = self.inner.processes.lock().unwrap();
         let processes = processes.values().map(|process| process.info.lock().unwrap().clone()).collect();

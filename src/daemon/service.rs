@@ -26,6 +26,7 @@ pub trait Service: Clone + Send + Sync + 'static {
     fn signal(&self, process: &str, signal: i32) -> impl Future<Output = Result<(ProcessInfo, Vec<u32>), EngineError>> + Send;
     fn send(&self, who: &Who, process: &str, write: Write) -> impl Future<Output = Result<Written, EngineError>> + Send;
     fn wants_input(&self, process: &str) -> impl Future<Output = Result<bool, EngineError>> + Send;
+    fn recheck(&self, process: &str) -> impl Future<Output = Result<ProcessInfo, EngineError>> + Send;
     fn overview(&self) -> Overview;
     fn process(&self, process: &str) -> Result<ProcessInfo, EngineError>;
     fn read(&self, read: LogRead) -> impl Future<Output = Result<Chunk, EngineError>> + Send;
@@ -83,6 +84,9 @@ impl Service for Engine {
     }
     async fn wants_input(&self, process: &str) -> Result<bool, EngineError> {
         self.wants_input(process).await
+    }
+    async fn recheck(&self, process: &str) -> Result<ProcessInfo, EngineError> {
+        self.recheck(process).await
     }
     fn overview(&self) -> Overview {
         self.overview()

@@ -19,7 +19,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 /// Background processes of one backend: more are a mistake somewhere.
 pub(super) const MOST: usize = 64;
 /// After an ending that was verified its code comes within so long, or never.
-const CODE_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const CODE_LIMIT: Duration = Duration::from_secs(10);
 
 /// One that runs.
 pub(super) struct Background {
@@ -278,7 +278,7 @@ impl Core {
     }
 
     /// Where a background process is, and its backend; none when it is not one, or has ended.
-    fn background(&self, id: &str) -> Option<(Spot, Result<Arc<Place>, EngineError>)> {
+    pub(super) fn background(&self, id: &str) -> Option<(Spot, Result<Arc<Place>, EngineError>)> {
         let (spot, backend) = {
             let state = self.state();
             let spot = state.background.running.get(id)?.spot.clone();
@@ -288,7 +288,12 @@ impl Core {
     }
 
     /// Asks a backend about the processes of one that runs there.
-    async fn ask_background(&self, place: Result<Arc<Place>, EngineError>, spot: &Spot, ask: Ask) -> Result<Members, EngineError> {
+    pub(super) async fn ask_background(
+        &self,
+        place: Result<Arc<Place>, EngineError>,
+        spot: &Spot,
+        ask: Ask,
+    ) -> Result<Members, EngineError> {
         let place = place?;
         let name = &place.settings.name;
         if spot.pid == 0 {

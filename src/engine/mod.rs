@@ -16,6 +16,7 @@ mod journal;
 mod notify;
 mod place;
 mod prompts;
+mod recheck;
 mod recover;
 mod run;
 mod send;
@@ -163,6 +164,12 @@ impl Engine {
     /// stdin, and where it cannot be known. Cancel safe.
     pub async fn wants_input(&self, process: &str) -> Result<bool, EngineError> {
         self.core.wants_input(process).await
+    }
+
+    /// Looks for a background process on its backend now, and answers with what was found: an error where the backend cannot be asked.
+    /// Of any other process this is its row. Cancel safe.
+    pub async fn recheck(&self, process: &str) -> Result<ProcessInfo, EngineError> {
+        self.core.recheck(process).await
     }
 
     /// Everything at this moment.

@@ -120,6 +120,12 @@ calls! {
         /// How long the output was when the caller looked: refused as `outdated` when it is longer by now.
         expect_offset: Option<u64>,
     }
+    /// Has a background process looked for on its backend, by number and start time; answers with its row once it was. An error where
+    /// the backend cannot be asked.
+    Recheck("recheck") -> ProcessInfo {
+        /// The process, by id or unique prefix.
+        process: String,
+    }
     /// Connects a backend now, skipping any wait; answers when the attempt has succeeded.
     Connect("connect") -> crate::model::BackendInfo {
         /// The backend.
