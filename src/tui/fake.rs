@@ -317,7 +317,7 @@ impl Stage {
             let flags = rustix::fs::fcntl_getfl(file).unwrap();
             rustix::fs::fcntl_setfl(file, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
         }
-        let task = tokio::spawn(on(near, options, fake.clone()));
+        let task = tokio::spawn(on(near, options, fake.clone(), Some(std::thread::current().id())));
         Self { fake, far: Some(watched(far).unwrap()), screen: vt100::Parser::new(rows, cols, 0), raw: Vec::new(), task: Some(task) }
     }
 
