@@ -17,6 +17,7 @@ mod harness_works;
 mod logins;
 mod machines;
 mod notify;
+mod process_ui;
 mod prompts;
 mod terminal_ui;
 mod tidy;

@@ -43,8 +43,22 @@ fn counts(state: &State) -> Vec<Piece> {
     if running > 0 {
         out.push((format!("{} {running} running ", theme.glyphs.running), theme.focus()));
     }
-    if state.alerts > 0 {
-        out.push((format!("!{} ", state.alerts), theme.bad()));
+    let tally = state.tally(None);
+    if tally.failed + tally.unknown + tally.stray > 0 {
+        out.push(("procs ".to_owned(), theme.dim()));
+    }
+    if tally.failed > 0 {
+        out.push((format!("{}{} ", theme.glyphs.failed, tally.failed), theme.bad()));
+    }
+    if tally.unknown > 0 {
+        out.push((format!("?{} ", tally.unknown), theme.warn()));
+    }
+    if tally.stray > 0 {
+        out.push((format!("{}{} ", theme.glyphs.person, tally.stray), theme.warn()));
+    }
+    let alerts = state.alert_count();
+    if alerts > 0 {
+        out.push((format!("!{alerts} "), theme.bad()));
     }
     if matches!(state.link, Link::Lost { .. }) {
         out.push(("no daemon ".to_owned(), theme.bad()));
