@@ -1,18 +1,15 @@
 //! The log of one process, or of several as one: a window of lines around what is on screen.
 //!
 //! Invariant: the window of one log is a stretch without a gap, unless it is filtered; of several logs it is in the order of arrival, and
-//! what was passed over is a line of its own. At most [`BYTES`] are kept, and at most one read is under way.
+//! what was passed over is a line of its own. At most one read is under way.
 
 pub(in crate::tui) mod rows;
+mod window;
 
 use crate::model::{Chunk, LogStart, ProcessId};
-use crate::tui::screen::{Line, Screen};
+use crate::tui::screen::Line;
 use std::collections::VecDeque;
 
-/// Memory of the lines kept.
-const BYTES: usize = 512 << 10;
-/// Lines kept.
-const LINES: usize = 8_000;
 /// Bytes read at once.
 const PIECE: u64 = 64 << 10;
 /// Bytes before the end that are read first.
@@ -23,8 +20,8 @@ const SHARE: u64 = 4 << 10;
 const SEARCH_PIECE: u64 = 512 << 10;
 /// Bytes that are looked through backwards without being asked again.
 const SEARCHED: u64 = 128 << 20;
-/// A line without an end is shown as ended after so many bytes.
-const LONGEST: usize = 16 << 10;
+/// Bytes that are read before a line that is looked at among those around it.
+const BEFORE: u64 = 16 << 10;
 
 /// What a line holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,6 +130,8 @@ pub(in crate::tui) struct LogView {
     pub(in crate::tui) hit: Option<i64>,
     /// Where the first read begins, instead of at the end.
     begin: Option<u64>,
+    /// The line that is shown among those around it once it is read.
+    seek: Option<u64>,
     asked: Option<Asked>,
     turn: u64,
     searched: u64,
@@ -152,6 +151,7 @@ impl Default for LogView {
             column: 0,
             hit: None,
             begin: None,
+            seek: None,
             asked: None,
             turn: 0,
             searched: 0,
@@ -183,6 +183,7 @@ impl LogView {
         self.place = Place::Follow;
         self.hit = None;
         self.begin = None;
+        self.seek = None;
         self.searched = 0;
         // What an earlier read gives is dropped; until it has come nothing more is asked.
         self.turn += 1;
@@ -193,6 +194,12 @@ impl LogView {
         self.reload();
         self.begin = Some(offset);
         self.place = Place::At { seq: 0, sub: 0 };
+    }
+
+    /// Reads anew around the line at a place of the log, and shows that line as the hit.
+    pub(in crate::tui) fn reload_around(&mut self, offset: u64) {
+        self.reload_at(offset.saturating_sub(BEFORE));
+        self.seek = Some(offset);
     }
 
     /// Follows the end; true when that is not in the window, so that it is read anew.
@@ -250,9 +257,16 @@ impl LogView {
         self.members.first().map_or((0, false), |m| (m.start, m.hole))
     }
 
-    /// Tells whether lines are being looked for.
-    pub(in crate::tui) fn searches(&self) -> bool {
-        !self.filter.is_empty() && self.asked.as_ref().is_some_and(|a| matches!(a.way, Way::Older { .. }))
+    /// Tells whether the window of one log begins at its beginning.
+    pub(in crate::tui) fn is_at_beginning(&self) -> bool {
+        self.members.first().is_none_or(|m| m.loaded && m.start == 0)
+    }
+
+    /// Tells whether lines are being looked for, for a screen of so many rows.
+    pub(in crate::tui) fn searches(&self, rows: usize) -> bool {
+        let Some(m) = self.members.first().filter(|_| !self.filter.is_empty()) else { return false };
+        let more = m.start > 0 && !m.hole && self.searched < SEARCHED && self.lines.len() < rows;
+        self.members.iter().any(|m| !m.loaded) || (self.members.len() == 1 && more)
     }
 
     /// Tells whether looking for lines was given up because there is so much.
@@ -343,96 +357,6 @@ impl LogView {
         }
     }
 
-    fn newer(&mut self, at: usize, chunk: &Chunk) {
-        let one = self.members.len() == 1;
-        let Some(m) = self.members.get_mut(at) else { return };
-        let end = chunk.offset + chunk.bytes.len() as u64;
-        if chunk.bytes.is_empty() || (m.loaded && end <= m.next) {
-            m.loaded = true;
-            m.stuck = Some(chunk.total);
-            return;
-        }
-        m.stuck = None;
-        let mut bytes = &chunk.bytes[..];
-        let mut offset = chunk.offset;
-        if m.loaded && offset <= m.next {
-            bytes = &bytes[(m.next - offset) as usize..];
-            offset = m.next;
-        } else if offset > 0 && self.begin != Some(offset) {
-            // Begin with a whole line, unless that is all there is.
-            let cut = bytes.iter().position(|b| *b == b'\n').map(|i| i + 1).filter(|i| *i < bytes.len()).unwrap_or(0);
-            bytes = &bytes[cut..];
-            offset += cut as u64;
-        }
-        let passed = if m.loaded { offset - m.next } else { 0 };
-        m.next = end;
-        if !m.loaded || (passed > 0 && one && self.filter.is_empty()) {
-            m.loaded = true;
-            m.start = offset;
-            m.hole = false;
-            m.held.clear();
-            m.shown = None;
-            if one {
-                self.lines.clear();
-                self.memory = 0;
-            }
-        } else if passed > 0 {
-            m.held.clear();
-            m.shown = None;
-            self.push(LogLine { member: at, offset, kind: Kind::Gap(passed) });
-        }
-        self.append(at, bytes, offset);
-        self.trim_front();
-    }
-
-    /// Adds bytes that follow the ones before.
-    fn append(&mut self, at: usize, bytes: &[u8], offset: u64) {
-        let mut offset = offset;
-        for piece in bytes.split_inclusive(|b| *b == b'\n') {
-            let Some(m) = self.members.get_mut(at) else { return };
-            let begins = offset - m.held.len() as u64;
-            offset += piece.len() as u64;
-            let mut whole = std::mem::take(&mut m.held);
-            whole.extend_from_slice(piece);
-            let done = whole.last() == Some(&b'\n');
-            let shown = m.shown.take();
-            if done {
-                whole.pop();
-            }
-            let line = line_of(&whole);
-            let place = if self.lets_through(&line) { self.put(at, begins, line, shown) } else { None };
-            if !done
-                && whole.len() < LONGEST
-                && let Some(m) = self.members.get_mut(at)
-            {
-                m.held = whole;
-                m.shown = place;
-            }
-        }
-    }
-
-    /// Puts a line in the place of its beginning, or after all others; gives its number.
-    fn put(&mut self, member: usize, offset: u64, line: Line, shown: Option<i64>) -> Option<i64> {
-        let first = self.first;
-        let old = shown.and_then(|seq| Some((seq, self.lines.get_mut(usize::try_from(seq - first).ok()?)?)));
-        match old {
-            Some((seq, old)) => {
-                self.memory = (self.memory + line.memory()).saturating_sub(memory(&old.kind));
-                old.kind = Kind::Text(line);
-                Some(seq)
-            }
-            None => {
-                self.push(LogLine { member, offset, kind: Kind::Text(line) });
-                Some(self.end() - 1)
-            }
-        }
-    }
-
-    fn push(&mut self, line: LogLine) {
-        self.memory += memory(&line.kind);
-        self.lines.push_back(line);
-    }
-
     /// Says once how a process of several ended, after all of its output.
     pub(in crate::tui) fn note_end(&mut self, id: &str, total: u64, text: &str) {
         let Some(at) = self.members.iter().position(|m| m.id == id && !m.noted && m.next >= total) else { return };
@@ -441,77 +365,6 @@ impl LogView {
             let offset = self.members[at].next;
             self.push(LogLine { member: at, offset, kind: Kind::Note(text.to_owned()) });
         }
-    }
-
-    fn older(&mut self, chunk: &Chunk, from: u64) {
-        let Some(m) = self.members.first_mut() else { return };
-        if chunk.offset >= m.start || chunk.bytes.is_empty() {
-            m.hole = true;
-            return;
-        }
-        let mut bytes = &chunk.bytes[..chunk.bytes.len().min((m.start - chunk.offset) as usize)];
-        let gap = chunk.offset > from || chunk.offset + (bytes.len() as u64) < m.start;
-        let mut offset = chunk.offset;
-        if offset > 0 && !gap {
-            let cut = bytes.iter().position(|b| *b == b'\n').map(|i| i + 1).filter(|i| *i < bytes.len()).unwrap_or(0);
-            bytes = &bytes[cut..];
-            offset += cut as u64;
-        }
-        m.hole = gap;
-        m.start = offset;
-        self.searched += bytes.len() as u64;
-        let mut lines = Vec::new();
-        for piece in bytes.split_inclusive(|b| *b == b'\n') {
-            let line = line_of(piece.strip_suffix(b"\n").unwrap_or(piece));
-            if self.lets_through(&line) {
-                lines.push(LogLine { member: 0, offset, kind: Kind::Text(line) });
-            }
-            offset += piece.len() as u64;
-        }
-        for line in lines.into_iter().rev() {
-            self.memory += memory(&line.kind);
-            self.lines.push_front(line);
-            self.first -= 1;
-        }
-        self.trim_back();
-    }
-
-    fn over(&self) -> bool {
-        self.lines.len() > 1 && (self.memory > BYTES || self.lines.len() > LINES)
-    }
-
-    fn trim_front(&mut self) {
-        let mut cut = false;
-        while self.over() {
-            if let Some(line) = self.lines.pop_front() {
-                self.memory = self.memory.saturating_sub(memory(&line.kind));
-                self.first += 1;
-                cut = true;
-            }
-        }
-        if cut
-            && self.members.len() == 1
-            && let (Some(line), Some(m)) = (self.lines.front(), self.members.first_mut())
-        {
-            m.start = line.offset;
-        }
-    }
-
-    fn trim_back(&mut self) {
-        while self.over() {
-            let Some(line) = self.lines.pop_back() else { return };
-            self.memory = self.memory.saturating_sub(memory(&line.kind));
-            if let Some(m) = self.members.first_mut() {
-                m.next = line.offset;
-                m.held.clear();
-                m.shown = None;
-                m.stuck = None;
-            }
-        }
-    }
-
-    fn lets_through(&self, line: &Line) -> bool {
-        self.filter.is_empty() || found(line.text(), &self.filter).is_some()
     }
 }
 
@@ -525,21 +378,6 @@ pub(in crate::tui) fn found(text: &str, wanted: &str) -> Option<std::ops::Range<
         if low.len() == text.len() { low.find(wanted) } else { text.find(wanted) }
     };
     at.map(|at| at..at + wanted.len()).filter(|r| text.is_char_boundary(r.start) && text.is_char_boundary(r.end))
-}
-
-fn memory(kind: &Kind) -> usize {
-    match kind {
-        Kind::Text(line) => line.memory(),
-        Kind::Gap(_) => 32,
-        Kind::Note(text) => text.len() + 32,
-    }
-}
-
-/// Makes a line as a terminal would have left it.
-fn line_of(bytes: &[u8]) -> Line {
-    let mut screen = Screen::default();
-    screen.feed(bytes);
-    screen.into_line()
 }
 
 #[cfg(test)]

@@ -296,6 +296,9 @@ impl State {
             self.mood = Mood::Input;
         }
         self.focus = pane;
+        if let Some(backend) = self.pane().map(|p| p.backend.clone()) {
+            self.settle_alerts(|about| about.process.is_none() && about.backend.as_ref() == Some(&backend));
+        }
     }
 
     /// Gives the moment (in [`State::mono`]) when something changes without an event; none when nothing does.

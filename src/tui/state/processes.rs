@@ -216,6 +216,10 @@ impl State {
     /// Gives the read that the log pane wants next.
     pub(in crate::tui) fn next_log_read(&mut self, need: Need) -> Option<Effect> {
         self.sync_log();
+        // What is on screen is seen.
+        if let Some(id) = self.processes.cursor.clone() {
+            self.settle_alerts(|about| about.process.as_ref() == Some(&id));
+        }
         let blocks = &self.blocks;
         // Without its daemon a log cannot be read, and without a row there is no log.
         let total = |id: &str| blocks.get(id).filter(|b| !b.refused).map_or(0, |b| b.total);

@@ -53,8 +53,7 @@ impl State {
         let log = &mut self.processes.log;
         match by {
             ..=-1_000_000 => {
-                let (start, gone) = log.start();
-                if !log.is_merged() && start > 0 && !gone && log.filter.is_empty() {
+                if !log.is_merged() && !log.is_at_beginning() && log.filter.is_empty() {
                     log.reload_at(0);
                 } else {
                     log.place = Place::At { seq: log.first(), sub: 0 };
@@ -100,7 +99,7 @@ impl State {
             self.sync_log();
         }
         self.processes.log.filter.clear();
-        self.processes.log.reload_at(offset);
+        self.processes.log.reload_around(offset);
     }
 
     /// Copies what was read of the log, the newest part of it.

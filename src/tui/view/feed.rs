@@ -105,7 +105,11 @@ pub(super) fn view(state: &State, area: Rect, buf: &mut Buffer, drawn: &mut Draw
 /// Adds the pieces of a command's row; gives those of its right end: result, duration, size.
 fn command_pieces(state: &State, block: &Block, times: usize, room: usize, pieces: &mut Vec<Piece>, drawn: &mut Drawn) -> Vec<Piece> {
     let theme = state.theme;
-    let (glyph, style, result) = result(state, block);
+    let (glyph, style, mut result) = result(state, block);
+    // The duration has a column of its own here.
+    if room >= 90 && block.info.state == ProcessState::Ended(Outcome::Exited { exit_code: 0 }) {
+        result = "exit 0".to_owned();
+    }
     drawn.ticking |= block.is_live();
     pieces.push((format!("{} ", format::time_of_day(block.info.started, &state.zone)), theme.dim()));
     pieces.push((format!("{glyph} "), style));

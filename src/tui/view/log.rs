@@ -33,7 +33,7 @@ pub(super) fn pane(state: &State, area: Rect, buf: &mut Buffer, drawn: &mut Draw
     let theme = state.theme;
     let view = &state.processes;
     let style = if view.part == Part::Log { theme.focus() } else { theme.dim() };
-    let inside = boxes::frame(buf, area, theme.glyphs.light, style, &title(state), &chips(state), theme.glyphs.ascii);
+    let inside = boxes::frame(buf, area, theme.glyphs.light, style, &title(state), &chips(state, area.height as usize), theme.glyphs.ascii);
     if inside.is_empty() {
         return;
     }
@@ -74,6 +74,8 @@ fn title(state: &State) -> Vec<Piece> {
     let theme = state.theme;
     let log = &state.processes.log;
     let ids: Vec<&String> = log.ids().collect();
+    // What is looked for must be seen.
+    let most = if log.filter.is_empty() { 40 } else { 16 };
     let mut out = match ids.as_slice() {
         [] => vec![("log".to_owned(), theme.strong())],
         [id] => {
@@ -83,7 +85,7 @@ fn title(state: &State) -> Vec<Piece> {
             vec![
                 ("log  ".to_owned(), theme.strong()),
                 (format!("{backend}/"), Style::new()),
-                (cut(&name, 40, theme.glyphs.ascii), theme.strong()),
+                (cut(&name, most, theme.glyphs.ascii), theme.strong()),
             ]
         }
         all => vec![(format!("log of {} processes, as it arrives", all.len()), theme.strong())],
@@ -95,7 +97,7 @@ fn title(state: &State) -> Vec<Piece> {
 }
 
 /// What the right end of the title says: whether it follows, what is left out.
-fn chips(state: &State) -> Vec<Piece> {
+fn chips(state: &State, rows: usize) -> Vec<Piece> {
     let theme = state.theme;
     let log = &state.processes.log;
     let unread = log.unread(|id| state.blocks.get(id).map_or(0, |b| b.total));
@@ -103,7 +105,7 @@ fn chips(state: &State) -> Vec<Piece> {
     let mut out: Vec<Piece> = Vec::new();
     if log.gave_up() {
         out.push(("not looked through to its beginning: k goes on  ".to_owned(), theme.warn()));
-    } else if log.searches() {
+    } else if log.searches(rows) {
         out.push(("looking  ".to_owned(), theme.warn()));
     }
     out.push(match (log.paused, log.place) {
@@ -153,7 +155,7 @@ fn nothing(state: &State) -> (String, Style) {
     let wrote = log.ids().filter_map(|id| state.blocks.get(id)).any(|b| b.total > 0);
     let text = match (log.ids().next(), log.filter.is_empty()) {
         (None, _) => "",
-        (_, false) if log.searches() => "looking for lines",
+        (_, false) if log.searches(1) => "looking for lines",
         (_, false) => "no line has that",
         (_, true) if wrote => "reading",
         (_, true) => "no output yet",
@@ -185,7 +187,7 @@ fn draw_line(state: &State, line: &LogLine, row: &LogRow, at: Rect, buf: &mut Bu
                 }
                 byte += piece.len();
             }
-            if log.hit == Some(row.seq) && !log.filter.is_empty() {
+            if log.hit == Some(row.seq) {
                 for x in at.x..at.right() {
                     buf[(x, at.y)].set_style(theme.strong().add_modifier(Modifier::UNDERLINED));
                 }

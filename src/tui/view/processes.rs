@@ -41,7 +41,7 @@ const COLUMNS: [(Column, &str, usize); 8] = [
     (Column::Started, "STARTED", 10),
     (Column::Up, "UP/EXIT", 12),
     (Column::By, "BY", 12),
-    (Column::Out, "OUT", 10),
+    (Column::Out, "OUT", 11),
 ];
 /// What goes when there is no room, first to last.
 const GO: [Column; 5] = [Column::Kind, Column::Started, Column::Out, Column::By, Column::Pid];

@@ -1,5 +1,6 @@
 //! What is read of a log and what is shown of it.
 
+use super::window::BYTES;
 use super::*;
 
 /// A log that can be read from.
@@ -137,6 +138,54 @@ fn only_lines_that_match_are_kept_and_the_whole_log_is_looked_through() {
     view.filter = "Line".to_owned();
     read_all(&mut view, &[("a", &far)], 5);
     assert_eq!(text(&view, 5), [""; 0], "a capital finds itself");
+}
+
+#[test]
+fn a_hit_is_shown_among_the_lines_around_it() {
+    let far = Far::lines(100_000);
+    let mut view = one(&far);
+    let offset = (0..50_000).map(|i| format!("line {i}\n").len() as u64).sum();
+    view.reload_around(offset);
+    read_all(&mut view, &[("a", &far)], 20);
+    assert_eq!(text(&view, 20)[6], "line 50000");
+    assert_eq!(view.hit.and_then(|seq| view.line(seq)).map(|l| l.offset), Some(offset));
+}
+
+/// Lines so short that one piece has more than are kept: what was gone to was let go of at once.
+#[test]
+fn what_was_gone_to_stays_in_the_window() {
+    let far = Far((0..200_000).flat_map(|i: u32| format!("{}\n", i % 10).into_bytes()).collect());
+    let mut view = one(&far);
+    view.reload_around(200_000);
+    read_all(&mut view, &[("a", &far)], 20);
+    assert_eq!(view.hit.and_then(|seq| view.line(seq)).map(|l| l.offset), Some(200_000));
+    view.reload_at(0);
+    read_all(&mut view, &[("a", &far)], 20);
+    assert_eq!(view.line(0).map(|l| l.offset), Some(0));
+}
+
+#[test]
+fn what_a_log_no_longer_keeps_is_a_line_of_its_own() {
+    let whole = Far::lines(60_000);
+    // Head and tail are kept; what is asked of the middle begins at the tail, or ends at the head.
+    let (head, tail) = (100_000u64, whole.total() - 100_000);
+    let mut view = one(&whole);
+    for _ in 0..200 {
+        view.scroll(-5_000, 80, 5, true);
+        let need = Need { rows: 5, top: true, end: false };
+        let Some(wanted) = view.ask(|_| whole.total(), need) else { break };
+        let mut chunk = whole.read(&wanted);
+        let from = chunk.offset;
+        if from < head {
+            chunk.bytes.truncate((head - from) as usize);
+        } else if from < tail {
+            chunk.bytes.drain(..(tail - from).min(chunk.bytes.len() as u64) as usize);
+            chunk.offset = tail;
+        }
+        view.take(wanted.turn, Ok(&chunk));
+    }
+    view.scroll(-9_000, 80, 5, true);
+    assert!(text(&view, 5)[0].starts_with("gap "), "{:?}", text(&view, 5));
 }
 
 #[test]
