@@ -21,7 +21,7 @@ const SEARCH_PIECE: u64 = 512 << 10;
 /// Bytes that are looked through backwards without being asked again.
 const SEARCHED: u64 = 128 << 20;
 /// Bytes that are read before a line that is looked at among those around it.
-const BEFORE: u64 = 16 << 10;
+const BEFORE: u64 = 2 << 10;
 
 /// What a line holds.
 #[derive(Clone, Debug, PartialEq)]

@@ -68,7 +68,7 @@ fn the_table_and_the_log_of_the_row_under_the_cursor() {
         "all backends",
         "   BACKEND    KIND   NAME",
         "▌ ✕ web        ssh    migrate.sh",
-        "  ? gpu        ssh    python train.py",
+        "  ? gpu        ssh    python train.p",
         "  ⚑ web        ssh    sleep 600",
         "  ● web        ssh    npm run dev ...",
         "log  web/migrate.sh",

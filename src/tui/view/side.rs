@@ -7,7 +7,7 @@ use super::pane::state_words;
 use crate::model::{BackendInfo, HealthState};
 use crate::tui::format;
 use crate::tui::input::table::{Action, Context};
-use crate::tui::state::processes::Tally;
+use crate::tui::state::processes::{Standing, Tally};
 use crate::tui::state::{Drawn, State};
 use crate::tui::text::{clean, cut, wrap_words};
 use ratatui::buffer::Buffer;
@@ -94,7 +94,9 @@ fn card(state: &State, index: usize, backend: &BackendInfo, room: usize, drawn: 
         }
         rows.push((pieces, Vec::new()));
     }
-    for block in state.live_on(&backend.name).into_iter().take(2) {
+    // What is unknown is counted above; how long it ran is not known.
+    let live = state.live_on(&backend.name).into_iter().filter(|b| b.standing() != Standing::Unknown);
+    for block in live.take(2) {
         let running = format::running(format::elapsed(&block.info, state.now));
         let room = room.saturating_sub(running.len() + 7);
         let command = cut(&clean(block.info.command.lines().next().unwrap_or_default()), room, theme.glyphs.ascii);

@@ -6,6 +6,7 @@ use super::boxes::{self, Piece};
 use crate::model::{BackendInfo, HealthState};
 use crate::tui::format;
 use crate::tui::layout::{Plan, Tier};
+use crate::tui::state::processes::Standing;
 use crate::tui::state::{Drawn, Link, State};
 use crate::tui::text::{clean, cut, put, width};
 use ratatui::buffer::Buffer;
@@ -39,7 +40,7 @@ pub(super) fn mark(state: &State, backend: &BackendInfo, drawn: &mut Drawn) -> P
 fn counts(state: &State) -> Vec<Piece> {
     let theme = state.theme;
     let mut out = Vec::new();
-    let running = state.blocks.values().filter(|b| b.is_live()).count();
+    let running = state.blocks.values().filter(|b| b.standing() == Standing::Running).count();
     if running > 0 {
         out.push((format!("{} {running} running ", theme.glyphs.running), theme.focus()));
     }

@@ -15,13 +15,14 @@ const LINES: usize = 8_000;
 const LONGEST: usize = 16 << 10;
 /// Lines shown above a line that is looked at among those around it.
 const ABOVE: i64 = 6;
+/// Lines that a screen can show at most.
+const SCREEN: i64 = 400;
 
 impl LogView {
     /// Takes a piece that follows what was read of a log.
     pub(super) fn newer(&mut self, at: usize, chunk: &Chunk) {
         let one = self.members.len() == 1;
         let Some(m) = self.members.get_mut(at) else { return };
-        let first = !m.loaded;
         let end = chunk.offset + chunk.bytes.len() as u64;
         if chunk.bytes.is_empty() || (m.loaded && end <= m.next) {
             m.loaded = true;
@@ -58,9 +59,9 @@ impl LogView {
             self.push(LogLine { member: at, offset, kind: Kind::Gap(passed) });
         }
         self.append(at, bytes, offset);
-        match first && self.begin.is_some() {
-            true => self.trim_back(),
-            false => self.trim_front(),
+        self.trim_front();
+        if one {
+            self.trim_back();
         }
         if let Some(wanted) = self.seek.take()
             && let Some(i) = self.lines.iter().position(|l| l.offset >= wanted)
@@ -159,15 +160,26 @@ impl LogView {
             self.first -= 1;
         }
         self.trim_back();
+        self.trim_front();
     }
 
     fn over(&self) -> bool {
         self.lines.len() > 1 && (self.memory > BYTES || self.lines.len() > LINES)
     }
 
+    /// Gives which lines are near what is looked at: they stay.
+    fn kept(&self) -> std::ops::Range<i64> {
+        match self.place {
+            Place::Follow => i64::MAX..i64::MAX,
+            Place::At { seq, .. } => seq - ABOVE..seq + SCREEN,
+        }
+    }
+
+    /// Lets go of the first lines, as far as there is too much and they are not looked at.
     fn trim_front(&mut self) {
+        let kept = self.kept();
         let mut cut = false;
-        while self.over() {
+        while self.over() && self.first < kept.start {
             if let Some(line) = self.lines.pop_front() {
                 self.memory = self.memory.saturating_sub(memory(&line.kind));
                 self.first += 1;
@@ -182,8 +194,10 @@ impl LogView {
         }
     }
 
+    /// Lets go of the last lines, as far as there is too much and they are not looked at.
     fn trim_back(&mut self) {
-        while self.over() {
+        let kept = self.kept();
+        while self.over() && self.end() > kept.end {
             let Some(line) = self.lines.pop_back() else { return };
             self.memory = self.memory.saturating_sub(memory(&line.kind));
             if let Some(m) = self.members.first_mut() {
