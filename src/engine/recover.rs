@@ -24,6 +24,13 @@ struct Found {
     anew: Option<String>,
 }
 
+/// One that has ended, with its log as it was found: when that is not whole, what there is of it and why.
+struct FoundEnd {
+    kept: KeptEnd,
+    log: Arc<Log>,
+    broken: Option<String>,
+}
+
 impl Core {
     fn checkpoint_path(&self) -> PathBuf {
         self.shared.paths.background_file()
@@ -97,8 +104,8 @@ impl Core {
             }
             Err(error) => return tracing::error!(%error, "the background processes could not be taken over"),
         };
-        for (kept, log) in ended {
-            self.take_in_ended(kept, log);
+        for one in ended {
+            self.take_in_ended(one);
         }
         let mut backends = Vec::new();
         for one in found {
@@ -150,12 +157,11 @@ impl Core {
         self.look_through(&id, watched);
     }
 
-    fn take_in_ended(self: &Arc<Self>, kept: KeptEnd, log: Result<Arc<Log>, (Arc<Log>, String)>) {
+    fn take_in_ended(self: &Arc<Self>, FoundEnd { kept, log, broken }: FoundEnd) {
         let KeptEnd { mut row, notify, .. } = kept;
-        let log = log.unwrap_or_else(|(log, why)| {
+        if let Some(why) = broken {
             row.warnings.push(Warning::new(WarningCode::OutputLost, format!("its output is not known any more: {why}")));
-            log
-        });
+        }
         log.finish();
         let id = row.id.clone();
         {
@@ -232,17 +238,17 @@ fn reopen(logs: &Path, kept: Kept, cap: u64, same_boot: bool) -> Found {
 }
 
 /// Takes up the log of one that has ended; without it an empty one, and why. Blocking.
-fn reopen_ended(logs: &Path, kept: KeptEnd) -> (KeptEnd, Result<Arc<Log>, (Arc<Log>, String)>) {
+fn reopen_ended(logs: &Path, kept: KeptEnd) -> FoundEnd {
     let path = logs.join(format!("{}.log", kept.row.id));
-    let log = match Log::reopen(path.clone(), kept.log_cap) {
-        Ok(log) if log.total() == kept.row.output_bytes => Ok(log),
+    let (log, broken) = match Log::reopen(path.clone(), kept.log_cap) {
+        Ok(log) if log.total() == kept.row.output_bytes => (log, None),
         Ok(log) => {
             let why = format!("{} has {} of {} bytes", path.display(), log.total(), kept.row.output_bytes);
-            Err((log, why))
+            (log, Some(why))
         }
-        Err(why) => Err((Log::create(path, kept.log_cap), why)),
+        Err(why) => (Log::create(path, kept.log_cap), Some(why)),
     };
-    (kept, log)
+    FoundEnd { kept, log, broken }
 }
 
 /// The boot id of this machine; none where there is no such thing. Blocking.
