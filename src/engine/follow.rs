@@ -4,7 +4,9 @@
 
 use super::Core;
 use super::place::Place;
-use crate::session::{FollowSettings, Follower};
+use crate::backend::BackendError;
+use crate::model::ProcessId;
+use crate::session::{Cap, FollowSettings, Followed, Follower};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -31,8 +33,9 @@ pub(super) async fn follow(core: Weak<Core>, backend: String, wake: Arc<Notify>)
                 now.show_background(&backend, false);
             }
             now.use_changed(&place);
+            let cap = now.far_cap();
             drop(now);
-            match opened(&place, &list[0].0.root).await {
+            match opened(cap, &place, &list[0].spot.root).await {
                 Ok(follower) => open = Some(follower),
                 Err(error) => {
                     tracing::debug!(%error, backend, "background processes cannot be followed now");
@@ -46,18 +49,12 @@ pub(super) async fn follow(core: Weak<Core>, backend: String, wake: Arc<Notify>)
         }
         drop(now);
         let Some(follower) = open.as_mut() else { continue };
-        let heard = follower.ask(&list, &wake).await;
-        let Some(now) = core.upgrade() else { return };
-        match heard {
-            Ok(heard) => {
-                now.show_background(&backend, true);
-                let mut ended = Vec::new();
-                for (id, heard) in heard {
-                    ended.extend(now.heard(id, heard).await);
-                }
+        match listen(&core, &backend, follower, &list, &wake).await {
+            Ok(ended) => {
                 if !ended.is_empty() {
-                    follower.remove(&ended).await;
+                    follower.remove(&list[0].spot.root, &ended).await;
                 }
+                let Some(now) = core.upgrade() else { return };
                 if now.followed(&backend).is_none() {
                     now.use_changed(&place);
                     return;
@@ -66,6 +63,7 @@ pub(super) async fn follow(core: Weak<Core>, backend: String, wake: Arc<Notify>)
             Err(error) => {
                 tracing::debug!(%error, backend, "the follower of background processes is gone");
                 open = None;
+                let Some(now) = core.upgrade() else { return };
                 if !place.connection.backend().about().link.borrow().up {
                     now.show_background(&backend, false);
                 }
@@ -78,9 +76,31 @@ pub(super) async fn follow(core: Weak<Core>, backend: String, wake: Arc<Notify>)
     }
 }
 
-async fn opened(place: &Place, root: &str) -> Result<Follower, crate::backend::BackendError> {
+/// Asks once, and takes in what is told as it comes; gives those that have ended.
+async fn listen(
+    core: &Weak<Core>,
+    backend: &str,
+    follower: &mut Follower,
+    list: &[Followed],
+    wake: &Notify,
+) -> Result<Vec<ProcessId>, BackendError> {
+    follower.ask(list).await?;
+    let mut ended = Vec::new();
+    let mut known = false;
+    loop {
+        let next = follower.next(list, wake).await?;
+        let Some(now) = core.upgrade() else { return Ok(ended) };
+        if !std::mem::replace(&mut known, true) {
+            now.show_background(backend, true);
+        }
+        let Some((id, heard)) = next else { return Ok(ended) };
+        ended.extend(now.heard(id, heard).await);
+    }
+}
+
+async fn opened(cap: Cap, place: &Place, root: &str) -> Result<Follower, BackendError> {
     place.reach(false, false).await?;
-    let settings = FollowSettings { shell: place.settings.shell, timeout: place.settings.connect_timeout };
+    let settings = FollowSettings { shell: place.settings.shell, timeout: place.settings.connect_timeout, cap };
     Follower::open(place.connection.backend(), &settings, root).await
 }
 

@@ -13,6 +13,7 @@ mod error;
 pub mod examine;
 mod feed;
 mod files;
+mod follow;
 mod handle;
 mod input;
 mod keep;
@@ -28,11 +29,13 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
+pub use crate::shell::background::{Cap, Stdin};
 pub use crate::shell::explain::explain as exit_code_meaning;
-pub use background::{FollowSettings, Follower, Heard, Spot};
+pub use background::{Begin, Spot, write_input};
 pub use error::SessionError;
+pub use follow::{FollowSettings, Followed, Follower, Heard};
 pub use handle::Session;
-pub use input::{Input, Typing, Untaken};
+pub use input::{Batches, Input, Typing, Untaken};
 pub use run::not_started;
 
 use crate::backend::{BackendError, ShellChoice};

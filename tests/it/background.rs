@@ -8,16 +8,16 @@ use std::time::Duration;
 
 const CAP: Duration = Duration::from_secs(60);
 /// Writes numbered lines until its file says stop, then exits with 7.
-const WRITER: &str = "i=0; while [ ! -e ~/enough ]; do i=$((i+1)); echo \"line $i\"; sleep 0.02; done; exit 7";
+pub(crate) const WRITER: &str = "i=0; while [ ! -e ~/enough ]; do i=$((i+1)); echo \"line $i\"; sleep 0.02; done; exit 7";
 
 /// Starts a command in the background; gives its id.
 #[track_caller]
-fn start(home: &Home, backend: &str, command: &str) -> String {
+pub(crate) fn start(home: &Home, backend: &str, command: &str) -> String {
     home.run(["exec", "-b", backend, "-d", "--", command]).code(0).out().trim().to_owned()
 }
 
 /// The state of a process, as `qd ps` says it; `exited` with its code when it has.
-fn state(home: &Home, id: &str) -> String {
+pub(crate) fn state(home: &Home, id: &str) -> String {
     let rows = home.run(["ps", "-a", "--json"]).code(0).json();
     let row = rows.as_array().expect("rows").iter().find(|row| row["id"] == id).cloned().unwrap_or_default();
     match (row["outcome"].as_str(), row["exit_code"].as_i64()) {
@@ -28,7 +28,7 @@ fn state(home: &Home, id: &str) -> String {
 }
 
 #[track_caller]
-fn wait_state(home: &Home, id: &str, wanted: &str) {
+pub(crate) fn wait_state(home: &Home, id: &str, wanted: &str) {
     let mut last = String::new();
     let seen = wait::within(CAP, || {
         last = state(home, id);
@@ -37,18 +37,18 @@ fn wait_state(home: &Home, id: &str, wanted: &str) {
     assert!(seen.is_some(), "{id} never became {wanted}, it is {last}");
 }
 
-fn lines(home: &Home, id: &str) -> Vec<String> {
+pub(crate) fn lines(home: &Home, id: &str) -> Vec<String> {
     home.run(["logs", id]).code(0).out().lines().map(str::to_owned).collect()
 }
 
 /// Waits until the log has more lines than this; gives how many.
 #[track_caller]
-fn wait_lines(home: &Home, id: &str, above: usize) -> usize {
+pub(crate) fn wait_lines(home: &Home, id: &str, above: usize) -> usize {
     wait::until("more output", CAP, || Some(lines(home, id).len()).filter(|n| *n > above))
 }
 
 #[track_caller]
-fn assert_every_line_once(home: &Home, id: &str) {
+pub(crate) fn assert_every_line_once(home: &Home, id: &str) {
     for (i, line) in lines(home, id).iter().enumerate() {
         assert_eq!(*line, format!("line {}", i + 1));
     }

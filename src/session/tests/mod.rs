@@ -1,5 +1,6 @@
 //! Sessions against real shells on this machine.
 
+mod background;
 mod cases;
 mod ends;
 mod life;
