@@ -40,7 +40,7 @@ fi
 fi 2>/dev/null
 t=
 [ -r "/proc/$p/stat" ] && { t=$(cat "/proc/$p/stat"); t=${t##*) }; set -- $t; t=${20-}; } 2>/dev/null || t=$(ps -o lstart= -p "$p" 2>/dev/null | tr ' ' _)
-printf '%s %s %s\n' "$p" "${t:--}" "$b" >"$d/pid"
+printf '%s %s %s\n' "$p" "${t:--}" "$b" >"$d/pid.new" && mv -f "$d/pid.new" "$d/pid"
 printf 'P %s %s %s\n' "$p" "${t:--}" "$b"
 exit 0
 
@@ -79,8 +79,8 @@ QD_PROCESS=@ID@ $n env --default-signal=INT,QUIT $scope sh -c "$s" qd "$d" @HOW@
 p=$!
 else
 ( me=$(exec sh -c 'echo $PPID')
-QD_PROCESS=@ID@ $n $scope sh -c "echo \$\$; exec >/dev/null 2>&1; $s" qd "$d" @HOW@ env -i PATH="$PATH" QD_PROCESS=@ID@ sh -c @READER@ sh </dev/null 2>/dev/null | { IFS= read -r p; echo "$p" >"$d/pid"; kill -KILL "$me"; } ) 2>/dev/null
-IFS= read -r p <"$d/pid"
+QD_PROCESS=@ID@ $n $scope sh -c "echo \$\$; exec >/dev/null 2>&1; $s" qd "$d" @HOW@ env -i PATH="$PATH" QD_PROCESS=@ID@ sh -c @READER@ sh </dev/null 2>/dev/null | { IFS= read -r p; echo "$p" >"$d/pid.new"; kill -KILL "$me"; } ) 2>/dev/null
+IFS= read -r p <"$d/pid.new"
 fi
 
 #=== GUARDIAN
@@ -204,7 +204,7 @@ exec 2>/dev/null
 umask 077
 set -f
 LC_ALL=C; export LC_ALL PATH
-r=@ROOT@ b=- full= got= piece=@PIECE@ cap=@CAP@ seg=@SEG@ step=@STEP@ seen=@ROOT@/seen.$$ k=0 known= keep=@KEEP@ naps=@NAPS@
+r=@ROOT@ b=- full= got= piece=@PIECE@ cap=@CAP@ seg=@SEG@ step=@STEP@ seen=@ROOT@/seen.$$ k=0 n=0 keep=@KEEP@ naps=@NAPS@
 [ -r /proc/sys/kernel/random/boot_id ] && IFS= read -r b </proc/sys/kernel/random/boot_id
 trap 'rm -f "$seen"' EXIT
 @NAP@
@@ -229,15 +229,17 @@ e=
 if [ -e "$1/exit" ]; then e='exit'
 elif [ "$5" != "$b" ]; then e=boot
 else
-case $known in *" $1 "*) kill -0 "$3" || e=gone;; *) began "$3"; [ "$t" ] && [ "$t" = "$4" ] || e=gone; known="$known $1 "; echo "$$" >"$1/by";; esac
+eval "x=\${k_$1-}"
+if [ "$x" ]; then kill -0 "$3" || e=gone
+else began "$3"; [ "$t" ] && [ "$t" = "$4" ] || e=gone; eval "k_$1=1"; echo "$$" >"$1/by"; fi
 [ "$e" = gone ] && [ -e "$1/exit" ] && e='exit'
 fi
 }
 # Tells of one process.
 one() {
 ended "$@"
-if [ "$e" ]; then s=$(size "$1/log"); else [ "$changed" ] || return; s=${all%%" $1/log"*}; fi
-s=${s##*[!0-9]} g=0 f=0 u=0
+if [ "$e" ]; then s=$(size "$1/log"); s=${s##*[!0-9]}; else eval "s=\${s_$1-}"; fi
+g=0 f=0 u=0
 [ "${s:-0}" -gt "$2" ] || [ "$e" ] || return
 [ -e "$1/hole" ] && { read -r g f u <"$1/hole" || g=0 f=0 u=0; }
 if [ "$6" -ge "$((g + step + step))" ]; then
@@ -258,26 +260,33 @@ n=$(size "$1/rec"); n=${n:-0}; [ "$n" -gt 65536 ] && n=65536
 printf '\036E @NONCE@ %s %s %s %s\n' "$1" "$e" "${c:--}" "$n"; [ "$n" = 0 ] || head -c "$n" "$1/rec"; got=1
 fi
 }
+# Whether nothing was written since the note was made, and nothing has ended. One that ended without a word is noticed a little later.
+quiet() {
+for x in $names; do [ "$x" -ot "$seen" ] || return 1; done
+for x in $ends; do [ -e "$x" ] && return 1; done
+[ $((k % 4)) = 0 ] || return 0
+for x in $pids; do kill -0 "$x" || return 1; done
+}
 while IFS= read -r line; do
 [ "$line" ] || continue
 set -- $line
 cd "$r" || :
 if [ "$1" = - ]; then shift; for i; do rm -rf -- "${r:?}/$i"; done; continue; fi
-names=; while [ $# -ge 6 ]; do names="$names $1/log"; shift 6; done
+names= ends= pids=; while [ $# -ge 6 ]; do names="$names $1/log" ends="$ends $1/exit" pids="$pids $3"; shift 6; done
 # A steady trickle is told in pieces, not byte by byte.
 [ "$full" ] || nap 0.03
 [ "$got$full$keep" ] && k=0
 first=1 full= got= i=0
 while :; do
-# Nothing was written since the note was made: then no size is asked for.
-changed=$first
-[ "$changed" ] || for x in $names; do [ "$x" -ot "$seen" ] || { changed=1; break; }; done
-[ "$changed" ] && { : >"$seen"; all=$(sizes $names); }
-first=
+if [ "$first" ] || ! quiet; then
+: >"$seen"
+for x in $(sizes $names); do case $x in */log) eval "s_${x%/log}=$n";; *) n=$x;; esac; done
 set -- $line
 while [ $# -ge 6 ]; do one "$1" "$2" "$3" "$4" "$5" "$6"; shift 6; done
+fi
+first=
 [ "$got" ] || [ "$i" -ge "$naps" ] && break
-case $k in 0) nap 0.05;; 1) nap 0.1;; 2) nap 0.2;; *) nap 0.5;; esac
+case $k in [0-3]) nap 0.05;; ?|1?) nap 0.1;; 2?|3?) nap 0.2;; *) nap 0.5;; esac
 k=$((k + 1)) i=$((i + 1))
 done
 printf '\036. @NONCE@\n'

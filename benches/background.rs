@@ -5,11 +5,12 @@ mod common;
 
 use common::{Lab, Times, harness, home, millis, say};
 use harness::procs::{self, Proc};
+use harness::pty::Pty;
 use harness::qd::Home;
 use harness::{lab, wait};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const QUIET: usize = 50;
@@ -33,6 +34,7 @@ fn main() {
     let mut names = vec!["local".to_owned()];
     let machines = lab::alone(1);
     names.extend(machines.iter().flat_map(|m| m.iter().map(|m| m.name.clone())));
+    plain(&home(lab.as_ref()));
     for name in &names {
         let home = home(lab.as_ref());
         home.run(["exec", "-b", name, "--", "rm -f ~/go ~/enough"]).code(0);
@@ -100,18 +102,16 @@ fn late(home: &Home, backend: &str) {
     end(home, &[id]);
 }
 
-fn loud(home: &Home, backend: &str) {
-    let command = format!(
-        "until [ -e ~/go ]; do sleep 0.2; done; s=$(date +%s); i=0; while [ $i -lt {SECONDS} ]; do seq $(({FIRST} + i * {LINES})) $(({FIRST} + (i + 1) * {LINES} - 1)); \
+/// What writes for so long.
+fn writer() -> String {
+    format!(
+        "s=$(date +%s); i=0; while [ $i -lt {SECONDS} ]; do seq $(({FIRST} + i * {LINES})) $(({FIRST} + (i + 1) * {LINES} - 1)); \
          i=$((i + 1)); while [ $(($(date +%s) - s)) -lt $i ]; do sleep 0.2; done; done"
-    );
-    let ids: Vec<String> = (0..LOUD).map(|_| start(home, backend, &command)).collect();
-    let mut tui = home.terminal(["tui"], 45, 160);
-    tui.wait_for("the backend's name", |screen| screen.contains(backend));
-    let daemon = home.daemon().expect("it runs");
-    let (memory, ticks) = (peak(daemon), daemon.cpu_ticks());
-    home.run(["exec", "-b", backend, "--", "touch ~/go"]).code(0);
-    let began = Instant::now();
+    )
+}
+
+/// From a key to its echo.
+fn echoes(tui: &mut Pty) -> Times {
     let mut times = Times::default();
     for round in 0..KEYS {
         let letter = ["`", "%"][round % 2];
@@ -123,6 +123,34 @@ fn loud(home: &Home, backend: &str) {
         tui.send("\x7f");
         tui.wait_within(Duration::from_secs(20), "the letter is gone again", |screen| screen.matches(letter).count() <= before);
     }
+    times
+}
+
+/// The same writers, into files, with nothing of ours between: what they alone cost a key.
+fn plain(home: &Home) {
+    let mut writers: Vec<Child> = (0..LOUD)
+        .map(|i| {
+            let file = std::fs::File::create(home.path().join(format!("plain{i}"))).expect("ours");
+            Command::new("bash").arg("-c").arg(writer()).stdin(Stdio::null()).stdout(file).spawn().expect("bash starts")
+        })
+        .collect();
+    let mut tui = home.terminal(["tui"], 45, 160);
+    tui.wait_for("the backend's name", |screen| screen.contains("local"));
+    say(&format!("key to echo with {LOUD} plain writers and no background process: {}", echoes(&mut tui).text()));
+    tui.send("\x1dq");
+    writers.iter_mut().for_each(|w| drop(w.kill().and_then(|()| w.wait())));
+}
+
+fn loud(home: &Home, backend: &str) {
+    let command = format!("until [ -e ~/go ]; do sleep 0.2; done; {}", writer());
+    let ids: Vec<String> = (0..LOUD).map(|_| start(home, backend, &command)).collect();
+    let mut tui = home.terminal(["tui"], 45, 160);
+    tui.wait_for("the backend's name", |screen| screen.contains(backend));
+    let daemon = home.daemon().expect("it runs");
+    let (memory, ticks) = (peak(daemon), daemon.cpu_ticks());
+    home.run(["exec", "-b", backend, "--", "touch ~/go"]).code(0);
+    let began = Instant::now();
+    let times = echoes(&mut tui);
     say(&format!("{backend}: key to echo with {LOUD} loud ones: {} (target p95 < 20 ms)", times.text()));
     let words: Vec<&str> = ["wait", "--timeout", "200"].into_iter().chain(ids.iter().map(String::as_str)).collect();
     home.start(words).done_within(CAP).code(0);

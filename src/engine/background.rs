@@ -285,7 +285,7 @@ impl Core {
         }
     }
 
-    /// Takes in what was heard of a process; gives its id when it has ended.
+    /// Takes in what was heard of a process; gives its id when it has ended. That its log has grown is told by its follower.
     pub(super) async fn heard(&self, id: ProcessId, heard: Heard) -> Option<ProcessId> {
         match heard {
             Heard::Output(bytes) => {
@@ -293,7 +293,6 @@ impl Core {
                 log.append(Stream::Out, &bytes).await;
                 let mut state = self.state();
                 state.background.running.get_mut(&id)?.offset += bytes.len() as u64;
-                self.shared.tell(Event::Output { process: id, total: log.total() });
                 None
             }
             Heard::Gap(len) => {
@@ -301,7 +300,6 @@ impl Core {
                 log.skip(len, "the log on its backend was over its cap before they could be fetched").await;
                 let mut state = self.state();
                 state.background.running.get_mut(&id)?.offset += len;
-                self.shared.tell(Event::Output { process: id, total: log.total() });
                 None
             }
             Heard::Ended { outcome, no_directory } => {

@@ -5,18 +5,64 @@
 use super::Core;
 use super::place::Place;
 use crate::backend::BackendError;
-use crate::model::ProcessId;
-use crate::session::{Cap, FollowSettings, Followed, Follower};
-use std::sync::{Arc, Weak};
+use crate::model::{Event, ProcessId};
+use crate::session::{Cap, FollowSettings, Followed, Follower, Heard};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio_util::task::AbortOnDropHandle;
 
 /// After a failure without a link's loss (a shell that cannot be started) it is tried again so much later.
 const AGAIN: Duration = Duration::from_secs(5);
 
+/// Watchers are told that logs have grown at most this often, later by as much for every further eight that have: sixty-four loud
+/// processes are no more work for them than a few.
+const TELL_EVERY: Duration = Duration::from_millis(8);
+
+/// The processes whose logs have grown since that was told.
+#[derive(Default)]
+struct Grown {
+    ids: Mutex<BTreeSet<ProcessId>>,
+    more: Notify,
+}
+
+impl Grown {
+    fn ids(&self) -> MutexGuard<'_, BTreeSet<ProcessId>> {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, id: ProcessId) {
+        self.ids().insert(id);
+        self.more.notify_one();
+    }
+}
+
+/// Tells watchers of logs that have grown, at a bounded rate.
+async fn tell(core: Weak<Core>, grown: Arc<Grown>) {
+    loop {
+        grown.more.notified().await;
+        let ids = std::mem::take(&mut *grown.ids());
+        let Some(now) = core.upgrade() else { return };
+        let pause = TELL_EVERY * u32::try_from(ids.len().div_ceil(8)).unwrap_or(1);
+        {
+            let state = now.state();
+            for process in ids {
+                if let Ok(entry) = state.table.find(&process) {
+                    now.shared.tell(Event::Output { total: entry.log.total(), process });
+                }
+            }
+        }
+        drop(now);
+        tokio::time::sleep(pause).await;
+    }
+}
+
 /// Follows the background processes of one backend until there are none.
 pub(super) async fn follow(core: Weak<Core>, backend: String, wake: Arc<Notify>) {
     let mut open: Option<Follower> = None;
+    let grown = Arc::new(Grown::default());
+    let _telling = AbortOnDropHandle::new(tokio::spawn(tell(core.clone(), grown.clone())));
     loop {
         let Some(now) = core.upgrade() else { return };
         let Some(list) = now.followed(&backend) else { return };
@@ -49,7 +95,7 @@ pub(super) async fn follow(core: Weak<Core>, backend: String, wake: Arc<Notify>)
         }
         drop(now);
         let Some(follower) = open.as_mut() else { continue };
-        match listen(&core, &backend, follower, &list, &wake).await {
+        match listen(&core, &backend, follower, &list, (&wake, &grown)).await {
             Ok(ended) => {
                 if !ended.is_empty() {
                     follower.remove(&list[0].spot.root, &ended).await;
@@ -82,7 +128,7 @@ async fn listen(
     backend: &str,
     follower: &mut Follower,
     list: &[Followed],
-    wake: &Notify,
+    (wake, grown): (&Notify, &Grown),
 ) -> Result<Vec<ProcessId>, BackendError> {
     follower.ask(list).await?;
     let mut ended = Vec::new();
@@ -94,7 +140,12 @@ async fn listen(
             now.show_background(backend, true);
         }
         let Some((id, heard)) = next else { return Ok(ended) };
-        ended.extend(now.heard(id, heard).await);
+        let grows = !matches!(heard, Heard::Ended { .. });
+        let one = now.heard(id.clone(), heard).await;
+        if grows {
+            grown.add(id);
+        }
+        ended.extend(one);
     }
 }
 

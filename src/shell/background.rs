@@ -14,7 +14,7 @@ static TEXTS: LazyLock<Template> = LazyLock::new(|| Template::parse(include_str!
 /// it, although a program is started for each.
 pub const PIECE: u64 = 512 * 1024;
 /// Naps of one long poll: about 30 s in bash, which hears us meanwhile, and half a second in sh, which does not.
-const NAPS: (&str, &str) = ("62", "1");
+const NAPS: (&str, &str) = ("88", "1");
 /// Output that was fetched is given back to the disk there in steps of this size; the last one stays.
 pub const STEP: u64 = 16 << 20;
 /// Where a running systemd has this folder, a process gets a scope of its own.

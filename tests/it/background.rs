@@ -185,6 +185,58 @@ fn a_cut_link_loses_no_line() {
     assert_every_line_once(&home, &id);
 }
 
+/// Longer than every limit of a link: with `tests/run --all` alone, because it takes a minute of real time.
+#[test]
+fn a_link_that_is_cut_for_a_minute_loses_no_line() {
+    if std::env::var_os("QD_ALL").is_none() {
+        return;
+    }
+    let Some(machines) = lab::alone(1) else { return };
+    let (m, home) = (&machines[0], Home::with_machines(&machines, &["health_interval: 1", "connect_timeout: 3"]));
+    home.output(&m.name, "rm -f ~/enough");
+    let id = start(&home, &m.name, WRITER);
+    wait_lines(&home, &id, 5);
+    m.ctl(&["cut"]);
+    wait_state(&home, &id, "unknown");
+    let seen = lines(&home, &id).len();
+    assert!(wait::stays(Duration::from_secs(60), || true));
+    assert_eq!(state(&home, &id), "unknown");
+    m.ctl(&["mend"]);
+    wait_state(&home, &id, "running");
+    // At fifty lines a second at most; a loaded machine writes fewer.
+    wait_lines(&home, &id, seen + 200);
+    home.output(&m.name, "touch ~/enough");
+    home.run(["wait", &id]).code(7);
+    assert_every_line_once(&home, &id);
+}
+
+#[test]
+fn a_number_that_came_round_on_a_machine_is_neither_adopted_nor_signalled() {
+    let Some(machines) = lab::alone(1) else { return };
+    let (m, home) = (&machines[0], Home::with_machines(&machines, &[]));
+    let id = start(&home, &m.name, "exec sleep 1000");
+    let rows = home.run(["ps", "--json"]).code(0).json();
+    let pid = rows[0]["pid"].as_u64().expect("a pid");
+    home.daemon().expect("it runs").signal(Signal::SIGKILL);
+    wait::until("the end of the daemon", CAP, || home.daemon().is_none().then_some(()));
+    // The process goes, and another gets its number: the kernel of the machine is told which one was the last.
+    let script = format!(
+        "kill -KILL -- -{pid}; while kill -0 {pid} 2>/dev/null; do sleep 0.05; done; \
+         for i in 1 2 3 4 5 6 7 8 9 10; do echo $(({pid} - 1)) >/proc/sys/kernel/ns_last_pid || exit 9; setsid sleep 1000 </dev/null >/dev/null 2>&1 & \
+         [ $! = {pid} ] && exit 0; kill $!; done; exit 8"
+    );
+    let done = m.ssh().arg(script).status().expect("ssh starts");
+    if done.code() == Some(9) {
+        // The kernel does not let us.
+        return;
+    }
+    assert!(done.success(), "no process got the number: {done}");
+    wait_state(&home, &id, "lost");
+    home.run(["kill", &id]);
+    let there = m.ssh().arg(format!("tr '\\0' ' ' </proc/{pid}/cmdline; kill {pid}")).output().expect("ssh starts");
+    assert_eq!(String::from_utf8_lossy(&there.stdout).trim(), "sleep 1000", "a stranger was ended");
+}
+
 #[test]
 fn it_survives_the_daemon_on_a_machine_and_not_its_reboot() {
     let Some(machines) = lab::alone(1) else { return };
