@@ -55,51 +55,46 @@ pub enum Heard {
 }
 
 /// Follows the background processes of one backend.
-pub enum Follower {
-    /// Through a shell there.
-    #[doc(hidden)]
-    Far(Box<FarFollower>),
-    /// On this machine: their files are at hand.
-    #[doc(hidden)]
-    Here(Box<HereFollower>),
-}
+pub struct Follower(Kind);
 
-/// A follower through a shell.
-pub struct FarFollower(Far);
-/// A follower of files.
-pub struct HereFollower(Here);
+enum Kind {
+    /// Through a shell there.
+    Far(Box<Far>),
+    /// On this machine: their files are at hand.
+    Here(Box<Here>),
+}
 
 impl Follower {
     /// Starts to look after them; `root` as in their [`Spot`]s.
     pub async fn open(backend: &Arc<dyn Backend>, settings: &FollowSettings, root: &str) -> Result<Self, BackendError> {
         if backend.about().capabilities.same_files {
-            return Ok(Self::Here(Box::new(HereFollower(Here::open(settings)?))));
+            return Ok(Self(Kind::Here(Box::new(Here::open(settings)?))));
         }
-        Ok(Self::Far(Box::new(FarFollower(Far::open(backend, settings, root).await?))))
+        Ok(Self(Kind::Far(Box::new(Far::open(backend, settings, root).await?))))
     }
 
     /// Asks for what is new of these, each from an offset on: [`Follower::next`] gives it. Cancel safe.
     pub async fn ask(&mut self, list: &[Followed]) -> Result<(), BackendError> {
-        match self {
-            Self::Far(far) => far.0.ask(list).await,
-            Self::Here(here) => here.0.ask(list).await,
+        match &mut self.0 {
+            Kind::Far(far) => far.ask(list).await,
+            Kind::Here(here) => here.ask(list).await,
         }
     }
 
     /// Gives the next of what there is; none when that is all, then it is asked again. Waits until there is something, at most about half
     /// a minute on a far side; `wake` makes it answer sooner. Not cancel safe: dropped, the follower is of no use any more.
     pub async fn next(&mut self, list: &[Followed], wake: &Notify) -> Result<Option<(String, Heard)>, BackendError> {
-        match self {
-            Self::Far(far) => far.0.next(list, wake).await,
-            Self::Here(here) => here.0.next(wake).await,
+        match &mut self.0 {
+            Kind::Far(far) => far.next(list, wake).await,
+            Kind::Here(here) => here.next(wake).await,
         }
     }
 
     /// Has the folders of processes removed whose end was taken in.
     pub async fn remove(&mut self, root: &str, ids: &[String]) {
-        match self {
-            Self::Far(far) => far.0.remove(ids).await,
-            Self::Here(_) => here::remove(root, ids).await,
+        match &mut self.0 {
+            Kind::Far(far) => far.remove(ids).await,
+            Kind::Here(_) => here::remove(root, ids).await,
         }
     }
 }
