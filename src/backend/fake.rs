@@ -98,6 +98,11 @@ impl Fake {
         self.state().pids.len()
     }
 
+    /// Names a process that a shell there left running on purpose: it may be asked about, too.
+    pub fn knows(&self, pid: u32) {
+        self.state().pids.insert(pid);
+    }
+
     /// What was asked about families, in order.
     pub fn asked(&self) -> Vec<(Family, Ask)> {
         self.state().asked.clone()

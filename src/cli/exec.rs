@@ -100,6 +100,7 @@ fn call(args: &ExecArgs, follow: bool) -> Result<ExecCall, Failure> {
         timeout_ms: args.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
         env: command::variables(&args.env)?,
         stdin: args.stdin || args.stdin_file.is_some(),
+        stdin_open: args.stdin_open,
         split: plain,
         // What is printed as it arrives is not needed again in the result.
         max_output_bytes: if plain { Some(0) } else { args.max_output },

@@ -9,7 +9,7 @@ use super::run::One;
 use super::{Core, EngineError};
 use crate::backend::{Ask, Members};
 use crate::model::{EndedBy, Event, ExecResult, Outcome, ProcessId, ProcessInfo, ProcessState, Stream, Warning, WarningCode};
-use crate::session::{Heard, Spot, Stop, log::Log};
+use crate::session::{Begin, Cap, Followed, Heard, Input, Spot, Stop, log::Log};
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,17 +60,14 @@ impl One {
     /// Starts the command in the background; the result says that it runs, or why not.
     pub(super) async fn run_background(
         self,
+        stdin: Option<Input>,
         mut stops: mpsc::Receiver<Stop>,
         tell: oneshot::Sender<ExecResult>,
         ended_tell: watch::Sender<bool>,
     ) {
         let began = std::time::Instant::now();
         let launched = match self.reach(&mut stops).await {
-            Ok(()) => {
-                let core = self.core.clone();
-                let intend = move |spot: Spot| -> BoxFuture<'static, ()> { Box::pin(core.clone().intend(spot)) };
-                self.session.launch(&self.command(None), &intend).await.map_err(crate::session::not_started)
-            }
+            Ok(()) => self.launch(stdin, &mut stops).await,
             Err(outcome) => Err(outcome),
         };
         let (spot, cwd) = match launched {
@@ -96,6 +93,9 @@ impl One {
         };
         self.core.begin(&self.place, &self.info.id, spot.pid, cwd.clone());
         let family = spot.family();
+        if spot.open {
+            self.core.open_background_stdin(&spot, &self.info.backend);
+        }
         let one = Background::new(spot, 0, ended_tell);
         {
             let mut state = self.core.state();
@@ -142,9 +142,48 @@ impl One {
         self.core.after_end(&self.place);
         self.core.use_changed(&self.place);
     }
+
+    /// Brings its stdin there, when it has one, and starts it.
+    async fn launch(&self, stdin: Option<Input>, stops: &mut mpsc::Receiver<Stop>) -> Result<(Spot, String), Outcome> {
+        let begin = Begin { stdin: self.stdin_kind(stdin.is_some()), cap: self.core.far_cap() };
+        if let Some(input) = stdin {
+            let id = &self.info.id;
+            let brought = tokio::select! {
+                brought = self.session.bring_input(id, input) => brought.map_err(crate::session::not_started),
+                by = ending(stops) => Err(Outcome::Cancelled { ended_by: by }),
+            };
+            if let Err(outcome) = brought {
+                if let Err(error) = self.session.forget_input(id).await {
+                    tracing::warn!(%error, id, "the stdin of a process that was not started stays on its backend for a week");
+                }
+                return Err(outcome);
+            }
+        }
+        let core = self.core.clone();
+        let intend = move |spot: Spot| -> BoxFuture<'static, ()> { Box::pin(core.clone().intend(spot)) };
+        self.session.launch(&self.command(None), begin, &intend).await.map_err(crate::session::not_started)
+    }
+}
+
+/// Waits until somebody wants it ended.
+async fn ending(stops: &mut mpsc::Receiver<Stop>) -> EndedBy {
+    loop {
+        match stops.recv().await {
+            Some(Stop::End { by, .. }) => return by,
+            // Whoever asked hears that nothing runs that could get it.
+            Some(Stop::Signal { .. }) => {}
+            None => return EndedBy::Daemon,
+        }
+    }
 }
 
 impl Core {
+    /// What a log keeps on its backend of what is not fetched: as much as ours does.
+    pub(super) fn far_cap(&self) -> Cap {
+        let head = self.limits().log_bytes;
+        Cap { head, tail: crate::session::log::tail(head) }
+    }
+
     /// Refuses one more where there are too many.
     pub(super) fn room_in_background(&self, backend: &str) -> Result<(), EngineError> {
         let here = self.state().table.running().iter().filter(|row| row.background && row.backend == backend).count();
@@ -180,11 +219,17 @@ impl Core {
     }
 
     /// Gives what is to be followed on a backend; with nothing left the follower ends.
-    pub(super) fn followed(&self, backend: &str) -> Option<Vec<(Spot, u64)>> {
+    pub(super) fn followed(&self, backend: &str) -> Option<Vec<Followed>> {
         let mut state = self.state();
         let of = |id: &str| state.table.find(id).is_ok_and(|entry| entry.info.backend == backend);
-        let list: Vec<_> =
-            state.background.running.iter().filter(|(id, _)| of(id)).map(|(_, one)| (one.spot.clone(), one.offset)).collect();
+        let kept = |id: &str| state.table.find(id).map_or(0, |entry| entry.log.safe_until());
+        let list: Vec<_> = state
+            .background
+            .running
+            .iter()
+            .filter(|(id, _)| of(id))
+            .map(|(id, one)| Followed { spot: one.spot.clone(), offset: one.offset, kept: kept(id).min(one.offset) })
+            .collect();
         if list.is_empty() {
             state.background.followers.remove(backend);
             return None;
@@ -208,7 +253,7 @@ impl Core {
         }
     }
 
-    /// Takes in what was heard of a process; gives its id when it has ended.
+    /// Takes in what was heard of a process; gives its id when it has ended. That its log has grown is told by its follower.
     pub(super) async fn heard(self: &Arc<Self>, id: ProcessId, heard: Heard) -> Option<ProcessId> {
         match heard {
             Heard::Output(bytes) => {
@@ -216,7 +261,13 @@ impl Core {
                 log.append(Stream::Out, &bytes).await;
                 let mut state = self.state();
                 state.background.running.get_mut(&id)?.offset += bytes.len() as u64;
-                self.shared.tell(Event::Output { process: id, total: log.total() });
+                None
+            }
+            Heard::Gap(len) => {
+                let log = self.log_of_background(&id)?;
+                log.skip(len, "the log on its backend was over its cap before they could be fetched").await;
+                let mut state = self.state();
+                state.background.running.get_mut(&id)?.offset += len;
                 None
             }
             Heard::Ended { outcome, no_directory } => {
@@ -245,6 +296,8 @@ impl Core {
 
     fn end_background(&self, id: &str, one: &Background, outcome: Outcome, no_directory: bool) {
         let outcome = match (one.why, outcome) {
+            // Its time was over before that.
+            (_, Outcome::TimedOut) => Outcome::TimedOut,
             (Some(Why::Ended(ended_by)), _) => Outcome::Cancelled { ended_by },
             (Some(Why::Killed), Outcome::Lost { .. }) => Outcome::Signaled { signal: "SIGKILL".into() },
             (_, outcome) => outcome,

@@ -51,6 +51,10 @@ impl Core {
         let (backend, log, pid, waiting) = {
             let state = self.state();
             let entry = state.table.find(id)?;
+            if entry.info.detached {
+                let text = format!("whether {id} waits for input cannot be known: nobody here holds the stdin of a background process");
+                return Err(EngineError::Refused(format!("{text}; wait for its output, or for quiet=MS")));
+            }
             let typing = entry.stdin.as_ref().filter(|typing| !typing.is_over());
             let typing = typing.ok_or_else(|| EngineError::Refused(format!("{id} has no open stdin: it never waits for input")))?;
             (entry.info.backend.clone(), entry.log.clone(), entry.info.pid, typing.waiting())

@@ -22,6 +22,7 @@ mod run;
 mod send;
 mod shared;
 mod signal;
+mod stdin;
 mod sweep;
 mod table;
 mod watch;

@@ -11,7 +11,7 @@ use super::place::Place;
 use crate::backend::BackendError;
 use crate::model::{Level, Outcome, ProcessInfo, ProcessState, Warning, WarningCode};
 use crate::session::log::{self, Log};
-use crate::session::{Became, FollowSettings, Heard, Spot, became};
+use crate::session::{Became, Cap, FollowSettings, Heard, Spot, became};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
@@ -149,10 +149,14 @@ impl Core {
             hints: Vec::new(),
         };
         let (id, offset) = (spot.id.clone(), log.total());
+        let (open, on) = (spot.open.then(|| spot.clone()), info.backend.clone());
         {
             let mut state = self.state();
             state.table.add(info, log, mpsc::channel(1).0, ended);
             state.background.running.insert(id.clone(), Background::new(spot, offset, ended_tell));
+        }
+        if let Some(spot) = open {
+            self.open_background_stdin(&spot, &on);
         }
         self.look_through(&id, watched);
     }
@@ -208,8 +212,8 @@ impl Core {
 }
 
 /// Asks a backend about those of its processes whose start nobody heard of.
-pub(super) async fn look_for(place: &Place, unborn: &[Spot]) -> Result<Vec<Became>, BackendError> {
-    let settings = FollowSettings { shell: place.settings.shell, timeout: place.settings.connect_timeout };
+pub(super) async fn look_for(place: &Place, unborn: &[Spot], cap: Cap) -> Result<Vec<Became>, BackendError> {
+    let settings = FollowSettings { shell: place.settings.shell, timeout: place.settings.connect_timeout, cap };
     let mut all = Vec::with_capacity(unborn.len());
     for spot in unborn {
         all.push(became(place.connection.backend(), &settings, spot).await?);

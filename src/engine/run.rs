@@ -9,7 +9,7 @@ use super::table::new_id;
 use super::{Core, EngineError, Running};
 use crate::backend::BackendError;
 use crate::model::{EndedBy, Event, Exec, ExecResult, Millis, Outcome, ProcessInfo, ProcessState, Warning, WarningCode, Who, WhoKind};
-use crate::session::{Command, Ended, Input, Session, Stop, collect, exit_code_meaning, log::Log, log::Reader};
+use crate::session::{Command, Ended, Input, Session, Stdin, Stop, collect, exit_code_meaning, log::Log, log::Reader};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,14 +46,19 @@ fn deadline(core: &Core, place: &Place, who: &Who, exec: &Exec) -> Result<Option
     if exec.timeout_ms == Some(0) {
         return Err(EngineError::Usage("a time-out of zero would end the command before it starts".into()));
     }
-    if exec.background && (exec.stdin || exec.yield_ms.is_some() || exec.timeout_ms.is_some()) {
-        return Err(EngineError::Usage("a background process has no stdin, no time-out and nothing to yield".into()));
+    if exec.background && exec.yield_ms.is_some() {
+        return Err(EngineError::Usage("a background process has nothing to yield".into()));
     }
     super::watch::patterns(&exec.watch)?;
-    if exec.background {
-        return Ok(None);
+    if exec.stdin_open && (exec.stdin || !exec.background) {
+        let text =
+            "only a background process without another stdin can have it left open; a foreground one gets an open stdin with its caller's";
+        return Err(EngineError::Usage(text.into()));
     }
     let given = exec.timeout_ms.map(Duration::from_millis);
+    if exec.background {
+        return Ok(given);
+    }
     if who.kind != WhoKind::Agent {
         return Ok(given);
     }
@@ -95,7 +100,7 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
         pid: None,
         stray: None,
         output_bytes: 0,
-        reads_stdin: exec.stdin,
+        reads_stdin: exec.stdin || exec.stdin_open,
         background: exec.background,
         detached: exec.background,
         notify: exec.notify,
@@ -110,7 +115,12 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
     let (ended_tell, ended) = watch::channel(false);
     core.add(info.clone(), log.clone(), stops, ended)?;
     core.look_through(&info.id, 0);
-    let stdin = stdin.map(Input::shared).map(|(input, typing)| {
+    let stdin = stdin.map(|caller| {
+        // That of a background process is brought there before it starts, to its end.
+        if exec.background {
+            return Input::from(caller);
+        }
+        let (input, typing) = Input::shared(caller);
         core.open_stdin(&info.id, typing);
         input
     });
@@ -118,7 +128,7 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
     let (tell, result) = oneshot::channel();
     let one = One { core: core.clone(), place: place.clone(), session, info: info.clone(), log, exec, timeout };
     let mut run: std::pin::Pin<Box<dyn Future<Output = ()> + Send>> = match one.exec.background {
-        true => Box::pin(one.run_background(stops_in, tell, ended_tell)),
+        true => Box::pin(one.run_background(stdin, stops_in, tell, ended_tell)),
         false => Box::pin(one.run(stdin, stops_in, tell, ended_tell)),
     };
     let first = place.count(true) == 1;
@@ -273,6 +283,15 @@ impl One {
             timeout: self.timeout,
             stdin,
             agent,
+        }
+    }
+
+    /// What the stdin of a background process is.
+    pub(super) fn stdin_kind(&self, brought: bool) -> Stdin {
+        match (brought, self.exec.stdin_open) {
+            (true, _) => Stdin::Brought,
+            (false, true) => Stdin::Open,
+            (false, false) => Stdin::Empty,
         }
     }
 

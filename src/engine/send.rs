@@ -32,6 +32,9 @@ pub struct Written {
     pub waiting: u64,
 }
 
+/// Says what became of a batch (see [`Typing::queue`]).
+type Told = tokio::sync::oneshot::Receiver<Result<(), String>>;
+
 impl Core {
     /// Opens a command's stdin to others.
     pub(crate) fn open_stdin(&self, id: &str, typing: Typing) {
@@ -50,16 +53,20 @@ impl Core {
         let written = tokio::time::timeout(TAKES, told).await;
         let process = self.state().table.find(&id).map(super::table::Entry::shown)?;
         match written {
-            Ok(Ok(())) => Ok(Written { process, waiting: 0 }),
+            Ok(Ok(Ok(()))) => Ok(Written { process, waiting: 0 }),
+            Ok(Ok(Err(why))) => Err(EngineError::Refused(format!("it is not known whether {id} got this: {why}"))),
             Ok(Err(_)) => Err(EngineError::Refused(format!("{id} stopped reading its stdin before it had all of this"))),
             Err(_) => Ok(Written { process, waiting: typing.waiting() }),
         }
     }
 
-    fn queue(&self, who: &Who, process: &str, write: Write) -> Result<(Typing, String, tokio::sync::oneshot::Receiver<()>), EngineError> {
+    fn queue(&self, who: &Who, process: &str, write: Write) -> Result<(Typing, String, Told), EngineError> {
         let mut state = self.state();
         let entry = state.table.find(process)?;
         let (typing, total) = (open(entry)?, entry.log.total());
+        if entry.info.detached {
+            self.reachable(&state, &entry.info)?;
+        }
         let (id, len, end) = (entry.info.id.clone(), write.bytes.len(), write.end);
         if let Some(expected) = write.expect_offset {
             expect(&id, expected, total)?;
@@ -96,7 +103,9 @@ fn open(entry: &super::table::Entry) -> Result<Typing, EngineError> {
     }
     match &entry.stdin {
         None => {
-            let text = format!("{id} has no open stdin: a command gets one with `qd exec -i`, or Ctrl-O in the terminal UI");
+            let text = format!(
+                "{id} has no open stdin: a command gets one with `qd exec -i`, a background one with `qd exec -d --stdin-open`, or Ctrl-O in the terminal UI"
+            );
             Err(EngineError::Refused(text))
         }
         Some(typing) if typing.is_over() => Err(EngineError::Refused(over(id))),

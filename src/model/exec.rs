@@ -34,6 +34,9 @@ pub struct Exec {
     pub env: Vec<(String, String)>,
     /// Whether stdin follows (the caller's bytes until its end); without it the command's stdin is empty.
     pub stdin: bool,
+    /// Whether the stdin of a background process is left open for others to write to (`send`); there is no other stdin then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stdin_open: bool,
     /// Split mode: stdout and stderr apart. Otherwise merged, in the order of writing.
     pub split: bool,
     /// Most bytes of `output` in the result; none means 50,000; 0 means no text (the caller reads the log).

@@ -1,30 +1,28 @@
-//! Background processes of a session: starting one that nobody waits for, and following all of a backend over one shell.
+//! Background processes of a session: starting one that nobody waits for, and writing to its stdin later.
 //!
-//! Invariant: a process is started at most once and only read from afterwards: its state is never the session's, and a link
-//! that breaks costs nothing but time, because what was read is counted in bytes of its log there.
+//! Invariant: a process is started at most once, and its state is never the session's; what is to be its stdin to its end is there
+//! before it starts, so that neither a link nor a daemon is needed to bring it.
 
 use super::errand::Errand;
 use super::error::SessionError;
 use super::handle::Session;
-use super::{Command, Settings};
-use crate::backend::{Backend, BackendError, Environment, ErrorKind, Exit, Family, Ready, Shell, Start};
-use crate::model::Outcome;
-use crate::shell::background::{self, Head, How, Launch, Launched};
-use crate::shell::record::{Parser, Record};
+use super::input::Input;
+use super::{Command, FollowSettings, Settings};
+use crate::backend::{Backend, Environment, Exit, Family, Ready, Shell, Start};
+use crate::shell::background::{self, Cap, Launch, Launched, Stdin};
 use crate::shell::wrap::{self, COOKIE, First, Second, Source, framed};
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::Notify;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Limit of a launch, beyond the start of the shell.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Longest line of ours in an answer.
-const LINE_MAX: usize = 256;
-/// Most bytes of what a shell told us at its end.
-const TOLD_MAX: u64 = 64 * 1024;
+/// How long a write waits for a process that does not read its stdin; then what it did not take is dropped, and said to be.
+const WRITE_LIMIT: Duration = Duration::from_secs(600);
+/// Most bytes of an answer of ours.
+const SAID_MAX: u64 = 4096;
 /// Set where nothing else is said: output that nobody waits for is wanted as it comes.
 const UNBUFFERED: (&str, &str) = ("PYTHONUNBUFFERED", "1");
 
@@ -43,6 +41,9 @@ pub struct Spot {
     pub boot: String,
     /// The nonce of its shell.
     pub nonce: String,
+    /// Whether its stdin was left open for others to write to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub open: bool,
 }
 
 impl Spot {
@@ -55,25 +56,20 @@ impl Spot {
 /// Is told where a process will be, before it is started.
 pub type Intend<'a> = &'a (dyn Fn(Spot) -> BoxFuture<'static, ()> + Send + Sync);
 
-/// What was heard of a background process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// Output, next in order.
-    Output(Vec<u8>),
-    /// It has ended.
-    Ended {
-        /// How.
-        outcome: Outcome,
-        /// Whether nothing ran, because its directory could not be entered.
-        no_directory: bool,
-    },
+/// How a background process is started.
+#[derive(Clone, Copy, Debug)]
+pub struct Begin {
+    /// What its stdin is.
+    pub stdin: Stdin,
+    /// What its log keeps on the backend.
+    pub cap: Cap,
 }
 
 impl Session {
     /// Starts a command in the background, from the session's state and directory as they are now. Gives where it is and the
-    /// directory that it starts in. What `intend` gives is waited for before anything is sent: it is told where the process will
-    /// be, with a number of 0. Not cancel safe: dropped, it may run.
-    pub async fn launch(self: &Arc<Self>, command: &Command, intend: Intend<'_>) -> Result<(Spot, String), SessionError> {
+    /// directory that it starts in. Its deadline is kept by its guardian on the backend. What `intend` gives is waited for before anything
+    /// is sent: it is told where the process will be, with a number of 0. Not cancel safe: dropped, it may run.
+    pub async fn launch(self: &Arc<Self>, command: &Command, begin: Begin, intend: Intend<'_>) -> Result<(Spot, String), SessionError> {
         let mut snapshot = self.ready().await?;
         let secrets = if command.agent.is_none() { self.secrets().await } else { Vec::new() };
         // A wiped folder is met once; then its files are there again.
@@ -82,15 +78,15 @@ impl Session {
                 let state = self.state();
                 (state.folder.clone(), state.kind.clone(), state.base.clone())
             };
-            // <root>/<daemon>/<session>
-            let root = folder.as_deref().and_then(|f| f.rsplitn(3, '/').nth(2)).map(|root| format!("{root}/background"));
-            let (Some(folder), Some(root)) = (folder, root) else {
+            let (Some(folder), Some(root)) = (folder, self.background_root()) else {
                 return Err(self.no_launch("nothing is writable there, and its output needs a file".into()));
             };
             let (bash, nonce) = (kind == "bash", super::random_hex(8));
             let files = format!("{folder}/{}", snapshot.id);
             let leave = format!("{root}/{}/s", command.id);
             let log = format!("{root}/{}/log", command.id);
+            let stdin = background::stdin_path(&root, &command.id);
+            let input = (begin.stdin != Stdin::Empty).then_some(stdin.as_str());
             let transient = self.transient();
             let first = First {
                 nonce: &nonce,
@@ -103,28 +99,40 @@ impl Session {
                 transient: &transient,
                 shim: false,
             };
-            let (input, cwd) = self.with_second(command, false, &secrets, |second| {
+            let (text, cwd) = self.with_second(command, false, &secrets, |second| {
                 let defaults: Vec<_> = second.defaults.iter().copied().chain([UNBUFFERED]).collect();
-                let second = Second { output: Some(&log), defaults: &defaults, split: false, ..*second };
+                let second = Second { input, output: Some(&log), defaults: &defaults, split: false, ..*second };
                 match bash {
                     true => [wrap::first(&first), wrap::second(&first, &second)].concat(),
                     false => crate::shell::wrap_sh::script(&first, &second),
                 }
             });
             let check = format!("{files}.v");
-            let launch = Launch { root: &root, id: &command.id, nonce: &nonce, input: &input, check: Some(&check), bash };
-            let unborn = |root: &str, nonce: &str| Spot {
+            let launch = Launch {
+                root: &root,
+                id: &command.id,
+                nonce: &nonce,
+                input: &text,
+                check: Some(&check),
+                bash,
+                stdin: begin.stdin,
+                limit: command.timeout,
+                cap: begin.cap,
+            };
+            let unborn = Spot {
                 id: command.id.clone(),
-                root: root.to_owned(),
+                root: root.clone(),
                 pid: 0,
                 start: String::new(),
                 boot: String::new(),
-                nonce: nonce.to_owned(),
+                nonce: nonce.clone(),
+                open: begin.stdin == Stdin::Open,
             };
-            intend(unborn(&root, &nonce)).await;
+            intend(unborn).await;
             match self.launch_with(&launch, &kind).await? {
                 Launched::Runs { pid, start, boot } => {
-                    return Ok((Spot { id: command.id.clone(), root, pid, start, boot, nonce }, cwd));
+                    let open = begin.stdin == Stdin::Open;
+                    return Ok((Spot { id: command.id.clone(), root, pid, start, boot, nonce, open }, cwd));
                 }
                 Launched::NoSnapshot => snapshot = self.resend(snapshot).await?,
                 Launched::Not(why) => return Err(self.no_launch(why)),
@@ -133,16 +141,63 @@ impl Session {
         Err(self.no_launch("the session's snapshot cannot be loaded: `qd session reset` makes a new one".into()))
     }
 
+    /// Brings what is to be the stdin of a background process to its folder, to its end. Gives how many bytes that were. Cancel safe in
+    /// so far as nothing runs; [`Session::forget_input`] removes what is there by then.
+    pub async fn bring_input(self: &Arc<Self>, id: &str, mut input: Input) -> Result<u64, SessionError> {
+        self.ready().await?;
+        let root = self.background_root().ok_or_else(|| self.no_launch("nothing is writable there, and its stdin needs a file".into()))?;
+        let Settings { shell, start_timeout, .. } = self.place.settings;
+        let start = Start { nonce: super::random_hex(8), shell, environment: Environment::Empty, timeout: start_timeout, on: None };
+        let Shell { ready, mut stdin, stdout, stderr: _stderr, exit, .. } = self.place.backend.start(start).await?;
+        let script = background::upload(&root, id);
+        let script = if ready.kind == "bash" { framed(&script, b":") } else { crate::shell::wrap_sh::framed(&script) };
+        let write = async move {
+            let mut total = 0;
+            let mut wrote = stdin.write_all(&script).await;
+            while wrote.is_ok()
+                && let Some(bytes) = input.caller.recv().await
+            {
+                wrote = stdin.write_all(&bytes).await;
+                total += bytes.len() as u64;
+            }
+            // A failure shows in the answer.
+            let _ = stdin.shutdown().await;
+            total
+        };
+        let read = async move {
+            let mut said = Vec::new();
+            // Cut short, it is no answer.
+            let _ = stdout.take(SAID_MAX).read_to_end(&mut said).await;
+            said
+        };
+        let (total, said, exit) = tokio::join!(write, read, exit);
+        match (background::uploaded(&said), exit) {
+            (Some(Ok(there)), _) if there == total => Ok(total),
+            (Some(Ok(there)), _) => Err(self.no_launch(format!("of {total} bytes for its stdin only {there} came there"))),
+            (Some(Err(why)), _) => Err(self.no_launch(why)),
+            (None, Exit::Lost(error)) => Err(error.into()),
+            (None, _) => Err(self.no_launch("the shell there did not say what became of its stdin".into())),
+        }
+    }
+
+    /// Removes what was brought for a process that was never started.
+    pub async fn forget_input(&self, id: &str) -> Result<(), SessionError> {
+        let Some(root) = self.background_root() else { return Ok(()) };
+        let folder = crate::shell::quote::text(&format!("{root}/{id}"));
+        let Settings { shell, start_timeout, .. } = self.place.settings;
+        let errand = errand(&self.place.backend, shell, start_timeout, LIMIT, "remove the stdin of a process that was not started");
+        errand.demand(format!("rm -rf -- {folder}\nexit 0\n").into_bytes()).await.map(drop)
+    }
+
+    /// The folder of all background processes: `<root>/background`, where the session's is `<root>/<daemon>/<session>`.
+    fn background_root(&self) -> Option<String> {
+        let folder = self.state().folder.clone()?;
+        folder.rsplitn(3, '/').nth(2).map(|root| format!("{root}/background"))
+    }
+
     async fn launch_with(&self, launch: &Launch<'_>, kind: &str) -> Result<Launched, SessionError> {
         let Settings { shell, start_timeout, .. } = self.place.settings;
-        let errand = Errand {
-            backend: &self.place.backend,
-            shell,
-            environment: Environment::Empty,
-            start: start_timeout,
-            limit: LIMIT,
-            what: "start a background process",
-        };
+        let errand = errand(&self.place.backend, shell, start_timeout, LIMIT, "start a background process");
         let mut other = None;
         let script = |ready: &Ready, _: &str, _: &str| {
             if ready.kind == kind {
@@ -165,164 +220,27 @@ impl Session {
     }
 }
 
-/// Follows the background processes of one backend.
-pub struct Follower {
-    nonce: String,
-    stdin: Box<dyn AsyncWrite + Send + Unpin>,
-    stdout: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
-    exit: BoxFuture<'static, Exit>,
-    /// Closed, it would end what writes to it.
-    _stderr: Box<dyn AsyncRead + Send + Unpin>,
+/// Writes to the open stdin of a background process and, when that is wanted, ends it: true once the process has all of it in its pipe,
+/// false when it has no open stdin any more. Waits while it does not read. Not cancel safe: dropped, it may be written.
+pub async fn write_input(
+    backend: &Arc<dyn Backend>,
+    settings: &FollowSettings,
+    spot: &Spot,
+    bytes: &[u8],
+    end: bool,
+) -> Result<bool, SessionError> {
+    let FollowSettings { shell, timeout, .. } = *settings;
+    let errand = errand(backend, shell, timeout, WRITE_LIMIT, "write to the stdin of a background process");
+    let answer = errand.run(|_, _, _| background::send(&spot.root, &spot.id, bytes, end)).await?;
+    background::sent(&answer.stdout).ok_or_else(|| errand.failed("the shell there did not say what became of it".into()))
 }
 
-impl Follower {
-    /// Starts the shell that looks after them there; `root` as in their [`Spot`]s.
-    pub async fn open(backend: &Arc<dyn Backend>, settings: &FollowSettings, root: &str) -> Result<Self, BackendError> {
-        let nonce = super::random_hex(8);
-        let FollowSettings { shell, timeout } = *settings;
-        let start = Start { nonce: nonce.clone(), shell, environment: Environment::Empty, timeout, on: None };
-        let Shell { ready, mut stdin, stdout, stderr, exit, .. } = backend.start(start).await?;
-        let bash = ready.kind == "bash";
-        let script = background::follow(root, &nonce, bash);
-        let script = if bash { framed(&script, b":") } else { crate::shell::wrap_sh::framed(&script) };
-        // A failure shows in the first answer.
-        let _ = stdin.write_all(&script).await;
-        Ok(Self { nonce, stdin, stdout: BufReader::new(stdout), exit, _stderr: stderr })
-    }
-
-    /// Asks for what is new of these, each from an offset on: waits until there is something, at most about half a minute. `wake` makes it
-    /// answer sooner. Not cancel safe: dropped, the follower is of no use any more.
-    pub async fn ask(&mut self, list: &[(Spot, u64)], wake: &Notify) -> Result<Vec<(String, Heard)>, BackendError> {
-        let words = |(s, offset): &(Spot, u64)| format!("{} {offset} {} {} {}", s.id, s.pid, s.start, s.boot);
-        let request = list.iter().map(words).collect::<Vec<_>>().join(" ") + "\n";
-        match self.answer(&request, list, wake).await {
-            Some(heard) => Ok(heard),
-            None => Err(self.why().await),
-        }
-    }
-
-    /// Has the folders of processes removed whose end was taken in.
-    pub async fn remove(&mut self, ids: &[String]) {
-        // Lost with the link, they are removed at a later launch.
-        let _ = self.stdin.write_all(format!("- {}\n", ids.join(" ")).as_bytes()).await;
-    }
-
-    /// Reads one answer; none when the shell is gone or says what it should not.
-    async fn answer(&mut self, request: &str, list: &[(Spot, u64)], wake: &Notify) -> Option<Vec<(String, Heard)>> {
-        self.stdin.write_all(request.as_bytes()).await.ok()?;
-        self.stdin.flush().await.ok()?;
-        let mut heard = Vec::new();
-        let mut line = Vec::new();
-        let mut woken = false;
-        loop {
-            line.clear();
-            loop {
-                tokio::select! {
-                    biased;
-                    done = read_line(&mut self.stdout, &mut line) => break done?,
-                    () = wake.notified(), if !woken => {
-                        woken = true;
-                        self.stdin.write_all(b"\n").await.ok()?;
-                    }
-                }
-            }
-            match background::head(&line, &self.nonce)? {
-                Head::Done => return Some(heard),
-                Head::Data { id, len } if len <= background::PIECE => heard.push((id, Heard::Output(self.take(len).await?))),
-                Head::End { id, how, len } if len <= TOLD_MAX => {
-                    let told = self.take(len).await?;
-                    let nonce = list.iter().find(|(spot, _)| spot.id == id).map(|(spot, _)| spot.nonce.as_str())?;
-                    heard.push((id, ended(how, &told, nonce)));
-                }
-                _ => return None,
-            }
-        }
-    }
-
-    async fn take(&mut self, len: u64) -> Option<Vec<u8>> {
-        let mut bytes = vec![0; usize::try_from(len).ok()?];
-        self.stdout.read_exact(&mut bytes).await.ok()?;
-        Some(bytes)
-    }
-
-    async fn why(&mut self) -> BackendError {
-        // Its stdin has not ended, so a shell that says nonsense would stay: it is let go of.
-        match tokio::time::timeout(Duration::from_secs(1), &mut self.exit).await {
-            Ok(Exit::Lost(error)) => error,
-            Ok(_) | Err(_) => BackendError::new(ErrorKind::Internal, "the shell that follows background processes ended or failed"),
-        }
-    }
-}
-
-/// How a follower's shell is started.
-#[derive(Clone, Copy, Debug)]
-pub struct FollowSettings {
-    /// Which shell.
-    pub shell: crate::backend::ShellChoice,
-    /// How long it may take to be ready.
-    pub timeout: Duration,
-}
-
-/// Reads up to a line's end. Cancel safe: what was read is in `line`.
-async fn read_line(from: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> Option<()> {
-    loop {
-        let bytes = from.fill_buf().await.ok()?;
-        if bytes.is_empty() {
-            return None;
-        }
-        let end = bytes.iter().position(|b| *b == b'\n').map(|at| at + 1);
-        let n = end.unwrap_or(bytes.len());
-        line.extend_from_slice(&bytes[..n]);
-        from.consume(n);
-        if end.is_some() {
-            return Some(());
-        }
-        if line.len() > LINE_MAX {
-            return None;
-        }
-    }
-}
-
-/// How a process ended, from what is known there and what its shell told.
-fn ended(how: How, told: &[u8], nonce: &str) -> Heard {
-    let (mut records, mut rest) = (Vec::new(), Vec::new());
-    Parser::new(nonce).feed(told, &mut records, &mut rest);
-    let no_directory = records.iter().any(|r| matches!(r, Record::NoDirectory(_)));
-    let last_word = |code| records.iter().any(|r| matches!(r, Record::End(end) if end.code == code));
-    let not_run = records.iter().any(|r| matches!(r, Record::NotRun(_)));
-    let outcome = match how {
-        How::Exit(_) if not_run => Outcome::SpawnFailed { reason: "the session's files were gone when it started: run it again".into() },
-        // A shell whose last word was this code exited with it, whatever it looks like.
-        How::Exit(code) if no_directory || last_word(code) => Outcome::Exited { exit_code: code },
-        How::Exit(code) => match nix::sys::signal::Signal::try_from(code - 128) {
-            Ok(signal) => Outcome::Signaled { signal: signal.as_str().to_owned() },
-            Err(_) => Outcome::Exited { exit_code: code },
-        },
-        How::Gone => Outcome::Lost { reason: "its process is gone and left no exit code: it was killed, or its files were removed".into() },
-        How::Boot => Outcome::Lost { reason: "the machine was started anew while it ran; its exit code is not known".into() },
-    };
-    Heard::Ended { outcome, no_directory }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_end_is_told_as_it_was() {
-        let n = "0123456789abcdef";
-        let check = |how, told: &str| match ended(how, told.as_bytes(), n) {
-            Heard::Ended { outcome, no_directory } => (outcome.word(), outcome.process_exit_code(), no_directory),
-            Heard::Output(_) => panic!("no end"),
-        };
-        let record = "\x1eE0123456789abcdef\x00143\x00/\x00/\x00\x00\x00\x00\x30\x00ok\x00";
-        assert_eq!(check(How::Exit(0), ""), ("exited", 0, false));
-        assert_eq!(check(How::Exit(143), ""), ("signaled", 143, false));
-        assert_eq!(check(How::Exit(143), record), ("exited", 143, false));
-        assert_eq!(check(How::Exit(126), "\x1eW0123456789abcdef\0no such directory\0"), ("exited", 126, true));
-        assert_eq!(check(How::Exit(97), "\x1eX0123456789abcdef\0nosnap\0"), ("spawn_failed", 125, false));
-        assert_eq!(check(How::Exit(255), ""), ("exited", 255, false));
-        assert_eq!(check(How::Gone, ""), ("lost", 255, false));
-        assert_eq!(check(How::Boot, ""), ("lost", 255, false));
-    }
+fn errand<'a>(
+    backend: &'a Arc<dyn Backend>,
+    shell: crate::backend::ShellChoice,
+    start: Duration,
+    limit: Duration,
+    what: &'static str,
+) -> Errand<'a> {
+    Errand { backend, shell, environment: Environment::Empty, start, limit, what }
 }

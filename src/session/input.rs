@@ -32,25 +32,43 @@ impl Input {
 }
 
 /// One batch of input, written whole and in order.
-pub(super) struct Batch {
-    pub(super) bytes: Vec<u8>,
+pub struct Batch {
+    /// They.
+    pub bytes: Vec<u8>,
     /// Whether the input ends after it.
-    pub(super) end: bool,
-    pub(super) receipt: Receipt,
+    pub end: bool,
+    /// What is owed for it.
+    pub receipt: Receipt,
 }
 
-/// What is owed to whoever sent a batch. Dropped before it is written it says, without a word, that it never will be.
-pub(super) struct Receipt {
-    tell: oneshot::Sender<()>,
+/// Batches that wait for a command whose stdin is not fed from here.
+pub struct Batches(mpsc::Receiver<Batch>);
+
+impl Batches {
+    /// Waits for the next one; none when nobody can write any more. Cancel safe.
+    pub async fn next(&mut self) -> Option<Batch> {
+        self.0.recv().await
+    }
+}
+
+/// What is owed to whoever sent a batch. Dropped before it is written it says, without a word, that the command stopped reading.
+pub struct Receipt {
+    tell: oneshot::Sender<Result<(), String>>,
     counted: Counted,
 }
 
 impl Receipt {
     /// Says that the batch is written.
-    pub(super) fn written(self) {
+    pub fn written(self) {
         drop(self.counted);
         // Whoever waited for it may have gone.
-        let _ = self.tell.send(());
+        let _ = self.tell.send(Ok(()));
+    }
+
+    /// Says why it is not known to be written.
+    pub fn failed(self, why: String) {
+        drop(self.counted);
+        let _ = self.tell.send(Err(why));
     }
 }
 
@@ -71,8 +89,15 @@ pub enum Untaken {
 }
 
 impl Typing {
-    /// Queues a batch; the receiver hears when it is written, or ends without a word when it cannot be any more. Never waits.
-    pub fn queue(&self, bytes: Vec<u8>, end: bool) -> Result<oneshot::Receiver<()>, Untaken> {
+    /// Opens a stdin that is not fed from here.
+    pub fn alone() -> (Self, Batches) {
+        let (sender, batches) = mpsc::channel(BATCHES);
+        (Self { sender, waiting: Arc::default() }, Batches(batches))
+    }
+
+    /// Queues a batch; the receiver hears when it is written or why that is not known, or ends without a word when the command does not
+    /// read any more. Never waits.
+    pub fn queue(&self, bytes: Vec<u8>, end: bool) -> Result<oneshot::Receiver<Result<(), String>>, Untaken> {
         let (tell, told) = oneshot::channel();
         let counted = Counted::new(&self.waiting, bytes.len() as u64);
         self.sender.try_send(Batch { bytes, end, receipt: Receipt { tell, counted } }).map_err(|error| match error {

@@ -2,9 +2,10 @@
 //!
 //! Invariant: it starts nothing; what is said to have never started will not.
 
-use super::background::{FollowSettings, Spot};
+use super::background::Spot;
 use super::errand::Errand;
 use super::error::SessionError;
+use super::follow::FollowSettings;
 use crate::backend::{Backend, BackendError, Environment, ErrorKind};
 use crate::shell::intent::{self, Found, PATIENCE};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub enum Became {
 
 /// Asks its backend what became of a process that was to be started. Not cancel safe.
 pub async fn became(backend: &Arc<dyn Backend>, settings: &FollowSettings, spot: &Spot) -> Result<Became, BackendError> {
-    let FollowSettings { shell, timeout } = *settings;
+    let FollowSettings { shell, timeout, .. } = *settings;
     let what = "look for a background process";
     let errand = Errand { backend, shell, environment: Environment::Empty, start: timeout, limit: LIMIT, what };
     let failed = |error: SessionError| match error {

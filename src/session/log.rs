@@ -4,13 +4,14 @@
 //! before its result, and a full or slow disk never fails a command. What the disk does not keep, whoever holds it still gets.
 
 mod disk;
+mod gap;
 mod hold;
 mod index;
 mod kept;
 mod memory;
 mod reopen;
 
-pub use disk::remove;
+pub use disk::{remove, segment as tail};
 pub use hold::{Hold, Reader};
 
 use crate::model::{Chunk, LogStart, Run, Stream};

@@ -13,6 +13,7 @@ mod error;
 pub mod examine;
 mod feed;
 mod files;
+mod follow;
 mod handle;
 mod input;
 mod intent;
@@ -29,11 +30,13 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
+pub use crate::shell::background::{Cap, Stdin};
 pub use crate::shell::explain::explain as exit_code_meaning;
-pub use background::{FollowSettings, Follower, Heard, Intend, Spot};
+pub use background::{Begin, Intend, Spot, write_input};
 pub use error::SessionError;
+pub use follow::{FollowSettings, Followed, Follower, Heard};
 pub use handle::Session;
-pub use input::{Input, Typing, Untaken};
+pub use input::{Batches, Input, Typing, Untaken};
 pub use intent::{Became, became};
 pub use run::not_started;
 

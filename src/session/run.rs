@@ -229,6 +229,7 @@ impl Session {
             given: &given,
             defaults: agent.as_slice(),
             stdin,
+            input: None,
             output: None,
             split: command.split,
             text: command.text.as_bytes(),

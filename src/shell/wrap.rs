@@ -63,6 +63,8 @@ pub struct Second<'a> {
     pub defaults: &'a [(&'a str, &'a str)],
     /// Whether stdin follows the command; otherwise it is empty.
     pub stdin: bool,
+    /// The file, or FIFO, that is its stdin in place of the shell's own.
+    pub input: Option<&'a str>,
     /// The file that its output is appended to, in place of the shell's own stdout.
     pub output: Option<&'a str>,
     /// stderr apart from stdout.
@@ -227,8 +229,12 @@ pub(super) fn directory(dir: &[u8]) -> Vec<u8> {
 
 /// Where the command's stdin and stdout are, when they are not the shell's own.
 pub(super) fn redirections(s: &Second<'_>) -> String {
-    let stdin = if s.stdin { "" } else { "0</dev/null" };
-    s.output.map_or_else(|| stdin.to_owned(), |file| format!("{stdin} 1>>{}", quote::text(file)))
+    let stdin = match (s.input, s.stdin) {
+        (Some(file), _) => format!("0<{}", quote::text(file)),
+        (None, true) => String::new(),
+        (None, false) => "0</dev/null".to_owned(),
+    };
+    s.output.map_or_else(|| stdin.clone(), |file| format!("{stdin} 1>>{}", quote::text(file)))
 }
 
 /// `NAME=VALUE` for each variable that a shell can have.

@@ -8,16 +8,16 @@ use std::time::Duration;
 
 const CAP: Duration = Duration::from_secs(60);
 /// Writes numbered lines until its file says stop, then exits with 7.
-const WRITER: &str = "i=0; while [ ! -e ~/enough ]; do i=$((i+1)); echo \"line $i\"; sleep 0.02; done; exit 7";
+pub(crate) const WRITER: &str = "i=0; while [ ! -e ~/enough ]; do i=$((i+1)); echo \"line $i\"; sleep 0.02; done; exit 7";
 
 /// Starts a command in the background; gives its id.
 #[track_caller]
-fn start(home: &Home, backend: &str, command: &str) -> String {
+pub(crate) fn start(home: &Home, backend: &str, command: &str) -> String {
     home.run(["exec", "-b", backend, "-d", "--", command]).code(0).out().trim().to_owned()
 }
 
 /// The state of a process, as `qd ps` says it; `exited` with its code when it has.
-fn state(home: &Home, id: &str) -> String {
+pub(crate) fn state(home: &Home, id: &str) -> String {
     let rows = home.run(["ps", "-a", "--json"]).code(0).json();
     let row = rows.as_array().expect("rows").iter().find(|row| row["id"] == id).cloned().unwrap_or_default();
     match (row["outcome"].as_str(), row["exit_code"].as_i64()) {
@@ -28,7 +28,7 @@ fn state(home: &Home, id: &str) -> String {
 }
 
 #[track_caller]
-fn wait_state(home: &Home, id: &str, wanted: &str) {
+pub(crate) fn wait_state(home: &Home, id: &str, wanted: &str) {
     let mut last = String::new();
     let seen = wait::within(CAP, || {
         last = state(home, id);
@@ -37,18 +37,18 @@ fn wait_state(home: &Home, id: &str, wanted: &str) {
     assert!(seen.is_some(), "{id} never became {wanted}, it is {last}");
 }
 
-fn lines(home: &Home, id: &str) -> Vec<String> {
+pub(crate) fn lines(home: &Home, id: &str) -> Vec<String> {
     home.run(["logs", id]).code(0).out().lines().map(str::to_owned).collect()
 }
 
 /// Waits until the log has more lines than this; gives how many.
 #[track_caller]
-fn wait_lines(home: &Home, id: &str, above: usize) -> usize {
+pub(crate) fn wait_lines(home: &Home, id: &str, above: usize) -> usize {
     wait::until("more output", CAP, || Some(lines(home, id).len()).filter(|n| *n > above))
 }
 
 #[track_caller]
-fn assert_every_line_once(home: &Home, id: &str) {
+pub(crate) fn assert_every_line_once(home: &Home, id: &str) {
     for (i, line) in lines(home, id).iter().enumerate() {
         assert_eq!(*line, format!("line {}", i + 1));
     }
@@ -183,6 +183,58 @@ fn a_cut_link_loses_no_line() {
     home.output(&m.name, "touch ~/enough");
     home.run(["wait", &id]).code(7);
     assert_every_line_once(&home, &id);
+}
+
+/// Longer than every limit of a link: with `tests/run --all` alone, because it takes a minute of real time.
+#[test]
+fn a_link_that_is_cut_for_a_minute_loses_no_line() {
+    if std::env::var_os("QD_ALL").is_none() {
+        return;
+    }
+    let Some(machines) = lab::alone(1) else { return };
+    let (m, home) = (&machines[0], Home::with_machines(&machines, &["health_interval: 1", "connect_timeout: 3"]));
+    home.output(&m.name, "rm -f ~/enough");
+    let id = start(&home, &m.name, WRITER);
+    wait_lines(&home, &id, 5);
+    m.ctl(&["cut"]);
+    wait_state(&home, &id, "unknown");
+    let seen = lines(&home, &id).len();
+    assert!(wait::stays(Duration::from_secs(60), || true));
+    assert_eq!(state(&home, &id), "unknown");
+    m.ctl(&["mend"]);
+    wait_state(&home, &id, "running");
+    // At fifty lines a second at most; a loaded machine writes fewer.
+    wait_lines(&home, &id, seen + 200);
+    home.output(&m.name, "touch ~/enough");
+    home.run(["wait", &id]).code(7);
+    assert_every_line_once(&home, &id);
+}
+
+#[test]
+fn a_number_that_came_round_on_a_machine_is_neither_adopted_nor_signalled() {
+    let Some(machines) = lab::alone(1) else { return };
+    let (m, home) = (&machines[0], Home::with_machines(&machines, &[]));
+    let id = start(&home, &m.name, "exec sleep 1000");
+    let rows = home.run(["ps", "--json"]).code(0).json();
+    let pid = rows[0]["pid"].as_u64().expect("a pid");
+    home.daemon().expect("it runs").signal(Signal::SIGKILL);
+    wait::until("the end of the daemon", CAP, || home.daemon().is_none().then_some(()));
+    // The process goes, and another gets its number: the kernel of the machine is told which one was the last.
+    let script = format!(
+        "kill -KILL -- -{pid}; while kill -0 {pid} 2>/dev/null; do sleep 0.05; done; \
+         for i in 1 2 3 4 5 6 7 8 9 10; do echo $(({pid} - 1)) >/proc/sys/kernel/ns_last_pid || exit 9; setsid sleep 1000 </dev/null >/dev/null 2>&1 & \
+         [ $! = {pid} ] && exit 0; kill $!; done; exit 8"
+    );
+    let done = m.ssh().arg(script).status().expect("ssh starts");
+    if done.code() == Some(9) {
+        // The kernel does not let us.
+        return;
+    }
+    assert!(done.success(), "no process got the number: {done}");
+    wait_state(&home, &id, "lost");
+    home.run(["kill", &id]);
+    let there = m.ssh().arg(format!("tr '\\0' ' ' </proc/{pid}/cmdline; kill {pid}")).output().expect("ssh starts");
+    assert_eq!(String::from_utf8_lossy(&there.stdout).trim(), "sleep 1000", "a stranger was ended");
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod daemon;
 mod doctor;
 mod exec;
 mod faults;
+mod guardian;
 mod harness_works;
 mod logins;
 mod machines;

@@ -63,7 +63,7 @@ pub(crate) struct ExecArgs {
     pub(crate) timeout: Option<Duration>,
 
     /// Run it in the background: print its id and return; it outlives links and the daemon
-    #[arg(short = 'd', long, conflicts_with_all = ["stdin", "stdin_file", "timeout", "yield_after"])]
+    #[arg(short = 'd', long, conflicts_with = "yield_after")]
     pub(crate) background: bool,
 
     /// Return after this time with exit code 79 when it still runs; it goes on in the background under its id
@@ -89,6 +89,10 @@ pub(crate) struct ExecArgs {
     /// Forward this file as stdin (- is stdin)
     #[arg(long, value_name = "FILE", conflicts_with = "stdin")]
     pub(crate) stdin_file: Option<PathBuf>,
+
+    /// Leave the stdin of a background process open: `qd send` writes to it
+    #[arg(long, requires = "background", conflicts_with_all = ["stdin", "stdin_file"])]
+    pub(crate) stdin_open: bool,
 
     /// Read the command's text from this file (- is stdin)
     #[arg(long, value_name = "FILE", conflicts_with = "command")]

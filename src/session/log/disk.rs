@@ -221,7 +221,8 @@ impl Disk {
         with_suffix(&self.path, &format!(".tail{number}"))
     }
 
-    fn add_hole(&mut self, hole: Range<u64>) {
+    /// Notes that a stretch is missing. Stretches come in order.
+    pub(super) fn add_hole(&mut self, hole: Range<u64>) {
         let many = self.holes.len() >= HOLES;
         match self.holes.last_mut() {
             Some(last) if many || last.end == hole.start => last.end = hole.end,
@@ -287,7 +288,8 @@ fn hole(_file: &File, _len: u64) -> io::Result<bool> {
     Ok(false)
 }
 
-fn segment(cap: u64) -> u64 {
+/// How much of the end a log with this cap keeps at least, beyond its beginning.
+pub fn segment(cap: u64) -> u64 {
     (cap / 8).clamp(SEGMENT.start, SEGMENT.end)
 }
 

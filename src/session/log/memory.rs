@@ -91,6 +91,14 @@ impl Memory {
         last.start + last.bytes.len() as u64
     }
 
+    /// Goes on at a later offset. Everything before was given to the disk.
+    pub(super) fn jump(&mut self, to: u64) {
+        self.full.clear();
+        self.open.clear();
+        self.open_start = to;
+        self.written = to;
+    }
+
     /// Bytes so far.
     pub(super) fn total(&self) -> u64 {
         self.open_start + self.open.len() as u64

@@ -1,5 +1,6 @@
 //! Sessions against real shells on this machine.
 
+mod background;
 mod cases;
 mod ends;
 mod life;
@@ -151,7 +152,7 @@ impl Done {
 
 /// A command with nothing beside its text.
 pub(super) fn command(text: &str) -> Command {
-    let id = format!("t{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let id = format!("t{}x{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     Command { id, text: text.into(), workdir: None, env: Vec::new(), split: false, timeout: None, stdin: None, agent: None }
 }
 
