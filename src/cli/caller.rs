@@ -25,12 +25,15 @@ pub(crate) async fn find(global: &Global) -> Result<Option<Client>, Failure> {
     }
 }
 
-/// Whether a daemon that is gone left processes in the background. What cannot be read is left to the next daemon to tell.
+/// Whether a daemon that is gone left processes in the background, or strays. What cannot be read is left to the next daemon to tell.
 fn background_is_left() -> bool {
     let Ok(paths) = Paths::resolve(&Vars::current()) else { return false };
-    let Ok(text) = std::fs::read(paths.background_file()) else { return false };
-    let file: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-    file["processes"].as_array().is_some_and(|list| !list.is_empty())
+    let lists = |path: PathBuf, name: &str| {
+        let text = std::fs::read(path).unwrap_or_default();
+        let file: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+        file[name].as_array().is_some_and(|list| !list.is_empty())
+    };
+    lists(paths.background_file(), "processes") || lists(paths.strays_file(), "strays")
 }
 
 /// Connects for a command that makes no sense without a daemon that runs.

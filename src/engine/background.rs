@@ -229,7 +229,7 @@ impl Core {
     }
 
     /// Takes in what was heard of a process; gives its id when it has ended.
-    pub(super) async fn heard(&self, id: ProcessId, heard: Heard) -> Option<ProcessId> {
+    pub(super) async fn heard(self: &Arc<Self>, id: ProcessId, heard: Heard) -> Option<ProcessId> {
         match heard {
             Heard::Output(bytes) => {
                 let log = self.log_of_background(&id)?;
@@ -249,6 +249,10 @@ impl Core {
                 self.end_background(&id, &one, outcome, no_directory);
                 self.checkpoint().await;
                 one.ended.send_replace(true);
+                // An ending of ours was verified.
+                if one.why.is_none() {
+                    tokio::spawn(self.clone().look_for_left(id.clone(), one.spot));
+                }
                 self.idle.notify_waiters();
                 Some(id)
             }
@@ -285,8 +289,7 @@ impl Core {
             entry.info.ended = Some(now);
             self.shared.tell(Event::Process { process: Box::new(entry.shown()) });
         }
-        let kept = state.config.limits.ended_kept;
-        state.table.trim(kept);
+        self.trim(&mut state);
     }
 
     fn note_why(&self, id: &str, why: Why) {

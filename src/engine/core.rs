@@ -6,6 +6,7 @@ use super::background::Backgrounds;
 use super::journal;
 use super::place::Place;
 use super::shared::Shared;
+use super::stray::Strays;
 use super::table::Table;
 use super::{Again, CLOSE_LIMIT, EngineError, SHUTDOWN_GRACE, SHUTDOWN_LIMIT, aftermath, sweep};
 use crate::backend::Guard;
@@ -30,6 +31,7 @@ pub(crate) struct State {
     /// Backend, session and command of what a daemon before this one left unfinished, until the session was told.
     pub(crate) lost_sessions: Vec<(String, String, String)>,
     pub(crate) background: Backgrounds,
+    pub(crate) strays: Strays,
     watchers: usize,
     stopping: bool,
 }
@@ -44,6 +46,8 @@ pub(crate) struct Core {
     pub(crate) idle: Notify,
     /// Held while the background processes are written down, so that an older state never follows a newer one.
     pub(crate) checkpointing: tokio::sync::Mutex<()>,
+    /// As that, for strays.
+    pub(crate) keeping_strays: tokio::sync::Mutex<()>,
 }
 
 impl Core {
@@ -65,6 +69,7 @@ impl Core {
             lost: vec![],
             lost_sessions: vec![],
             background: Backgrounds::default(),
+            strays: Strays::default(),
             watchers: 0,
             stopping: false,
         };
@@ -74,6 +79,7 @@ impl Core {
             changed: Arc::new(Notify::new()),
             idle: Notify::new(),
             checkpointing: tokio::sync::Mutex::default(),
+            keeping_strays: tokio::sync::Mutex::default(),
         });
         let journal_path = core.journal_path();
         let path = journal_path.clone();
@@ -88,6 +94,7 @@ impl Core {
         let weak = Arc::downgrade(&core);
         let running = move || weak.upgrade().map(|core| core.attended());
         core.take_in_checkpoint().await;
+        core.take_in_strays().await;
         tokio::spawn(journal::keep(journal_path, core.changed.clone(), running));
         core.changed.notify_one();
         let (logs, limits) = (core.shared.paths.logs(), core.limits());
@@ -123,6 +130,12 @@ impl Core {
         Err(EngineError::NotFound(format!("no backend {name:?}: there are {}{near}", names.join(", "))))
     }
 
+    /// Drops what the table need not keep.
+    pub(crate) fn trim(&self, state: &mut State) {
+        let kept = state.config.limits.ended_kept;
+        state.table.trim(kept);
+    }
+
     /// Gives the bounds in force.
     pub(crate) fn limits(&self) -> Limits {
         self.state().config.limits.clone()
@@ -153,7 +166,8 @@ impl Core {
     /// Tells the supervisor and the watchers that a backend's use has changed.
     pub(crate) fn use_changed(&self, place: &Arc<Place>) {
         let watched = self.state().watchers > 0;
-        let used = watched || place.running() > 0 || self.has_background(&place.settings.name);
+        let name = &place.settings.name;
+        let used = watched || place.running() > 0 || self.has_background(name) || self.has_adopted(name);
         place.connection.set_in_use(used);
         if watched {
             self.tell_backend(place);
@@ -222,6 +236,9 @@ impl Core {
             }
             (stops, id)
         };
+        if let Some(done) = self.end_stray(&id, by, grace).await {
+            return done;
+        }
         if let Some(done) = self.end_in_background(&id, by, grace).await {
             return done;
         }
@@ -274,6 +291,7 @@ impl Core {
             self.use_changed(place);
         }
         self.wake_followers();
+        self.wake_strays();
         self.shared.tell(Event::Config);
     }
 

@@ -76,6 +76,11 @@ impl Table {
         }
     }
 
+    /// Gives the row of an exact id.
+    pub(crate) fn get(&self, id: &str) -> Option<&Entry> {
+        self.rows.get(id)
+    }
+
     /// Gives the row of an exact id, to change it.
     pub(crate) fn get_mut(&mut self, id: &str) -> Option<&mut Entry> {
         self.rows.get_mut(id)
@@ -142,6 +147,11 @@ pub(crate) fn new_id() -> ProcessId {
     (0..ID_LEN).map(|i| char::from(ALPHABET[((bits >> (i * 5)) & 31) as usize])).collect()
 }
 
+/// Tells whether a text has the form of an id.
+pub(crate) fn is_id(text: &str) -> bool {
+    text.len() == ID_LEN && text.bytes().all(|b| ALPHABET.contains(&b))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,6 +211,7 @@ mod tests {
     fn ids_differ_and_are_plain() {
         let ids: std::collections::HashSet<_> = (0..2_000).map(|_| new_id()).collect();
         assert!(ids.len() > 1_990);
-        assert!(ids.iter().all(|id| id.len() == ID_LEN && id.bytes().all(|b| ALPHABET.contains(&b))));
+        assert!(ids.iter().all(|id| is_id(id)));
+        assert!(["", "k7f3q", "k7f3q22", "K7F3Q2"].iter().all(|text| !is_id(text)));
     }
 }

@@ -17,6 +17,7 @@ mod handle;
 mod input;
 mod keep;
 pub mod log;
+mod look;
 mod open;
 mod own;
 mod place;
@@ -33,9 +34,11 @@ pub use background::{FollowSettings, Follower, Heard, Spot};
 pub use error::SessionError;
 pub use handle::Session;
 pub use input::{Input, Typing, Untaken};
+pub use look::{Look, Seen, look};
 pub use run::not_started;
+pub use settle::orphans;
 
-use crate::backend::{BackendError, ShellChoice};
+use crate::backend::{BackendError, Family, ShellChoice};
 use crate::model::{EndedBy, Outcome, ProcessId, Warning};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -126,6 +129,8 @@ pub struct Ended {
     pub warnings: Vec<Warning>,
     /// Whether a shell read it.
     pub ran: bool,
+    /// What is still alive of it, with what names it: the processes of the warnings `orphans_left` and `kill_unverified`.
+    pub left: Option<(Family, Vec<u32>)>,
 }
 
 impl Ended {

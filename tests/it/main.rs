@@ -17,6 +17,7 @@ mod harness_works;
 mod logins;
 mod machines;
 mod prompts;
+mod strays;
 mod terminal_ui;
 mod tidy;
 mod tui_use;
