@@ -16,8 +16,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-/// Background processes of one backend: more are a mistake somewhere.
-pub(super) const MOST: usize = 64;
 /// After an ending that was verified its code comes within so long, or never.
 const CODE_LIMIT: Duration = Duration::from_secs(10);
 
@@ -101,12 +99,13 @@ impl Core {
 
     /// Refuses one more where there are too many.
     pub(super) fn room_in_background(&self, backend: &str) -> Result<(), EngineError> {
+        let most = self.limits().background;
         let here = self.state().table.running().iter().filter(|row| row.background && row.backend == backend).count();
-        if here < MOST {
+        if here < most {
             return Ok(());
         }
         let text = format!(
-            "{here} background processes run on {backend}, which is the limit; `qd ps -b {backend}` lists them, `qd kill` ends some"
+            "{here} background processes run on {backend}, and the limit is {most} (limits.background); `qd ps -b {backend}` lists them, `qd kill` ends some"
         );
         Err(EngineError::Refused(text))
     }
@@ -287,6 +286,7 @@ impl Core {
             }
             entry.info.state = ProcessState::Ended(outcome);
             entry.info.ended = Some(now);
+            self.date_log(id, entry.info.started);
             self.shared.tell(Event::Process { process: Box::new(entry.shown()) });
         }
         self.trim(&mut state);

@@ -5,10 +5,11 @@
 use super::background::Backgrounds;
 use super::journal;
 use super::place::Place;
+use super::retention::{self, Retention};
 use super::shared::Shared;
 use super::stray::Strays;
 use super::table::Table;
-use super::{Again, CLOSE_LIMIT, EngineError, SHUTDOWN_GRACE, SHUTDOWN_LIMIT, aftermath, sweep};
+use super::{Again, CLOSE_LIMIT, EngineError, SHUTDOWN_GRACE, SHUTDOWN_LIMIT, aftermath};
 use crate::backend::Guard;
 use crate::config::{Config, Limits, nearest};
 use crate::model::{DaemonInfo, EndedBy, Event, Level, Overview, ProcessInfo};
@@ -32,6 +33,7 @@ pub(crate) struct State {
     pub(crate) lost_sessions: Vec<(String, String, String)>,
     pub(crate) background: Backgrounds,
     pub(crate) strays: Strays,
+    pub(crate) retention: Retention,
     watchers: usize,
     stopping: bool,
 }
@@ -48,6 +50,8 @@ pub(crate) struct Core {
     pub(crate) checkpointing: tokio::sync::Mutex<()>,
     /// As that, for strays.
     pub(crate) keeping_strays: tokio::sync::Mutex<()>,
+    /// Wakes what drops rows and logs.
+    pub(crate) retained: Arc<Notify>,
 }
 
 impl Core {
@@ -70,6 +74,7 @@ impl Core {
             lost_sessions: vec![],
             background: Backgrounds::default(),
             strays: Strays::default(),
+            retention: Retention::default(),
             watchers: 0,
             stopping: false,
         };
@@ -80,6 +85,7 @@ impl Core {
             idle: Notify::new(),
             checkpointing: tokio::sync::Mutex::default(),
             keeping_strays: tokio::sync::Mutex::default(),
+            retained: Arc::new(Notify::new()),
         });
         let journal_path = core.journal_path();
         let path = journal_path.clone();
@@ -97,9 +103,9 @@ impl Core {
         core.take_in_strays().await;
         tokio::spawn(journal::keep(journal_path, core.changed.clone(), running));
         core.changed.notify_one();
-        let (logs, limits) = (core.shared.paths.logs(), core.limits());
+        core.take_in_logs().await;
         // Nobody waits for it: old logs may go while the first commands run.
-        drop(tokio::task::spawn_blocking(move || sweep::old_logs(&logs, limits.log_days, limits.logs_bytes)));
+        tokio::spawn(retention::keep(Arc::downgrade(&core)));
         Ok(core)
     }
 
@@ -128,12 +134,6 @@ impl Core {
         let names: Vec<&str> = known.iter().map(|p| p.settings.name.as_str()).collect();
         let near = nearest(name, names.iter().copied()).map_or_else(String::new, |n| format!("; did you mean {n}?"));
         Err(EngineError::NotFound(format!("no backend {name:?}: there are {}{near}", names.join(", "))))
-    }
-
-    /// Drops what the table need not keep.
-    pub(crate) fn trim(&self, state: &mut State) {
-        let kept = state.config.limits.ended_kept;
-        state.table.trim(kept);
     }
 
     /// Gives the bounds in force.
@@ -292,6 +292,7 @@ impl Core {
         }
         self.wake_followers();
         self.wake_strays();
+        self.retained.notify_one();
         self.shared.tell(Event::Config);
     }
 

@@ -15,6 +15,7 @@ mod input;
 mod journal;
 mod place;
 mod prompts;
+mod retention;
 mod run;
 mod send;
 mod shared;
@@ -183,12 +184,14 @@ impl Engine {
 
     /// One process's row.
     pub fn process(&self, process: &str) -> Result<ProcessInfo, EngineError> {
-        self.core.state().table.find(process).map(table::Entry::shown)
+        let found = self.core.state().table.find(process).map(table::Entry::shown);
+        found.map_err(|error| self.core.or_its_log(process, error))
     }
 
     /// The log of a process.
     pub fn log(&self, process: &str) -> Result<Arc<Log>, EngineError> {
-        self.core.state().table.find(process).map(|entry| entry.log.clone())
+        let found = self.core.state().table.find(process).map(|entry| entry.log.clone());
+        found.map_err(|error| self.core.or_its_log(process, error))
     }
 
     /// Reads a piece of a log. Cancel safe.

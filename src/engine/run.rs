@@ -354,8 +354,8 @@ impl Core {
     pub(crate) fn fresh_id(&self) -> String {
         loop {
             let id = new_id();
-            let logged = || self.shared.paths.logs().join(format!("{id}.log")).exists();
-            if !self.state().table.has(&id) && !logged() {
+            let state = self.state();
+            if !state.table.has(&id) && !state.retention.has(&id) {
                 return id;
             }
         }
@@ -383,6 +383,7 @@ impl Core {
             entry.info.exit_code_meaning.clone_from(&result.exit_code_meaning);
             entry.info.warnings.clone_from(&result.warnings);
             entry.info.hints.clone_from(&result.hints);
+            self.date_log(id, entry.info.started);
             self.shared.tell(Event::Process { process: Box::new(entry.shown()) });
         }
         if matches!(result.outcome, Outcome::TransportLost { .. }) {

@@ -70,12 +70,13 @@ impl Core {
             if held {
                 return Whose::Left;
             }
-            state.table.get(of).map(|entry| entry.info.state.is_ended())
+            let gone = state.retention.has(of).then_some(true);
+            state.table.get(of).map(|entry| entry.info.state.is_ended()).or(gone)
         };
         match row {
             Some(false) => Whose::Living,
             Some(true) => Whose::Left,
-            None if mine || self.shared.paths.logs().join(format!("{of}.log")).exists() => Whose::Left,
+            None if mine => Whose::Left,
             None => Whose::Another,
         }
     }
@@ -95,7 +96,7 @@ impl Core {
             pids,
             boot: None,
             // Nothing of it comes here any more.
-            log: finished(self.shared.paths.logs().join(format!("{of}.log"))),
+            log: finished(self.log_path(of)),
         }
     }
 }

@@ -87,7 +87,7 @@ impl Core {
         };
         for one in kept {
             let (info, held) = one.taken_in();
-            let log = find::finished(self.shared.paths.logs().join(format!("{}.log", held.of)));
+            let log = find::finished(self.log_path(&held.of));
             let backend = held.backend.clone();
             self.hold_stray(&mut self.state(), info, log, held);
             if let Ok(place) = self.place(Some(&backend)) {
