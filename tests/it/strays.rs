@@ -219,3 +219,53 @@ fn an_adopted_one_on_a_machine_outlives_link_and_daemon_and_not_a_reboot() {
     assert!(row["reason"].as_str().is_some_and(|text| text.contains("started anew")), "{row:#}");
     home.run(["wait", &id]).code(255);
 }
+
+#[test]
+fn what_became_of_a_lost_command_is_in_its_row() {
+    let Some(machines) = lab::alone(2) else { return };
+    let home = Home::with_machines(&machines[..1], &["health_interval: 1"]);
+    let m = &machines[0];
+    let mut caller = home.start(["exec", "-b", &m.name, "--", "echo up; exec sleep 100000"]);
+    caller.wait_out("up");
+    let id = home.run(["ps", "--json"]).json()[0]["id"].as_str().expect("an id").to_owned();
+    m.ctl(&["kill-sessions"]);
+    caller.done().code(255);
+    let row =
+        wait_row(&home, &id, "looked after", |row| row["reason"].as_str().is_some_and(|text| text.contains("when the link was back")));
+    assert!(row["reason"].as_str().is_some_and(|text| text.contains("has been ended")), "{row:#}");
+    let rows = home.run(["wait", "--json", &id]).code(255).json();
+    assert_eq!(rows[0]["reason"], row["reason"]);
+
+    let m = &machines[1];
+    let home = Home::with_machines(&machines[1..2], &["health_interval: 1", "on_lost: keep"]);
+    let mut caller = home.start(["exec", "-b", &m.name, "--", "echo up; exec sleep 100000"]);
+    caller.wait_out("up");
+    let id = home.run(["ps", "--json"]).json()[0]["id"].as_str().expect("an id").to_owned();
+    m.ctl(&["kill-sessions"]);
+    caller.done().code(255);
+    let row =
+        wait_row(&home, &id, "looked after", |row| row["reason"].as_str().is_some_and(|text| text.contains("when the link was back")));
+    let rows = home.run(["ps", "--json"]).code(0).json();
+    assert_eq!((&rows[0]["state"], &rows[0]["stray"]["of"]), (&"stray".into(), &id.as_str().into()), "{rows:#}");
+    let stray = rows[0]["id"].as_str().expect("an id");
+    assert!(row["reason"].as_str().is_some_and(|text| text.contains(stray)), "{row:#}");
+    home.run(["kill", stray]).code(0);
+}
+
+#[test]
+fn an_ended_row_goes_after_its_time_and_its_log_is_named() {
+    let home = Home::with_config("limits:\n  ended_for: 1s\n  background: 1\n");
+    let id = home.exec("local", "echo kept")["process_id"].as_str().expect("an id").to_owned();
+    let rows = || home.run(["ps", "-a", "--json"]).code(0).json();
+    wait::until("the row goes", CAP, || rows().as_array().is_some_and(Vec::is_empty).then_some(()));
+    home.run(["logs", &id]).code(64).says(&["no longer in the table", &format!("{id}.log")]);
+    let running = home.run(["exec", "-d", "--", "sleep 1000"]).code(0).out().trim().to_owned();
+    home.run(["exec", "-d", "--", "true"]).code(1).says(&["the limit is 1 (limits.background)"]);
+    home.write_config("limits:\n  ended_for: 1h\n  background: 2\n");
+    let more = wait::until("the config is read again", CAP, || {
+        let done = home.run(["exec", "-d", "--", "sleep 1000"]);
+        (done.code == Some(0)).then(|| done.out().trim().to_owned())
+    });
+    home.run(["kill", &running, &more]).code(0);
+    assert_eq!(rows().as_array().map(Vec::len), Some(2));
+}
