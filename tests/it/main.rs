@@ -14,6 +14,7 @@ mod doctor;
 mod exec;
 mod faults;
 mod harness_works;
+mod kill;
 mod logins;
 mod machines;
 mod prompts;
