@@ -10,7 +10,7 @@ use crate::protocol::calls::AdoptCall;
 
 /// Adopts a stray.
 pub(crate) async fn run(global: &Global, args: &AdoptArgs, screen: &Screen) -> Result<u8, Failure> {
-    let client = caller::need(global, &args.id).await?;
+    let client = caller::need(global, std::slice::from_ref(&args.id)).await?;
     let row = client.call(AdoptCall { process: args.id.clone() }).await?;
     if args.json {
         screen.json(&row)?;

@@ -14,31 +14,48 @@ pub(crate) async fn connect(global: &Global, agent: Option<String>) -> Result<Cl
     Ok(Client::connect(&how(global, agent, true)?).await?)
 }
 
-/// Connects to a daemon that runs, or that has background processes to look after; none when there is neither.
-pub(crate) async fn find(global: &Global) -> Result<Option<Client>, Failure> {
+/// Connects to a daemon that runs, or that has to look after what another left in the background; with `ended` also when that
+/// has ended, and is only remembered. None when there is neither.
+pub(crate) async fn find(global: &Global, ended: bool) -> Result<Option<Client>, Failure> {
+    find_when(global, |left| left.runs || ended && !left.ended.is_empty()).await
+}
+
+/// Connects for a command about processes, which makes no sense without a daemon that knows them.
+pub(crate) async fn need(global: &Global, ids: &[String]) -> Result<Client, Failure> {
+    let is_meant = |id: &String| ids.iter().any(|named| id.starts_with(named.as_str()));
+    let found = find_when(global, |left| left.runs || left.ended.iter().any(is_meant)).await?;
+    found.ok_or_else(|| Failure::Refused(format!("no daemon is running, so no command is known: {}", ids.join(", "))))
+}
+
+async fn find_when(global: &Global, wanted: impl FnOnce(Left) -> bool) -> Result<Option<Client>, Failure> {
     match Client::connect(&quiet(global)?).await {
         Ok(client) => Ok(Some(client)),
         // What the last daemon had in the background is known to the next one.
-        Err(ClientError::NoDaemon) if background_is_left() => connect(global, agent(None)).await.map(Some),
+        Err(ClientError::NoDaemon) if wanted(left_in_background()) => connect(global, agent(None)).await.map(Some),
         Err(ClientError::NoDaemon) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Whether a daemon that is gone left processes in the background, or strays. What cannot be read is left to the next daemon to tell.
-fn background_is_left() -> bool {
-    let Ok(paths) = Paths::resolve(&Vars::current()) else { return false };
-    let lists = |path: PathBuf, name: &str| {
-        let text = std::fs::read(path).unwrap_or_default();
-        let file: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-        file[name].as_array().is_some_and(|list| !list.is_empty())
-    };
-    lists(paths.background_file(), "processes") || lists(paths.strays_file(), "strays")
+/// What a daemon that is gone left in the background.
+#[derive(Default)]
+struct Left {
+    /// Whether something may run.
+    runs: bool,
+    /// The ids of what has ended.
+    ended: Vec<String>,
 }
 
-/// Connects for a command that makes no sense without a daemon that runs.
-pub(crate) async fn need(global: &Global, what: &str) -> Result<Client, Failure> {
-    find(global).await?.ok_or_else(|| Failure::Refused(format!("no daemon is running, so no command is known: {what}")))
+/// Looks what a daemon left. What cannot be read is left to the next daemon to tell.
+fn left_in_background() -> Left {
+    let Ok(paths) = Paths::resolve(&Vars::current()) else { return Left::default() };
+    let text = std::fs::read(paths.background_file()).unwrap_or_default();
+    let file: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+    let list = |name: &str| file[name].as_array().cloned().unwrap_or_default();
+    let ended = list("ended").iter().filter_map(|one| one["row"]["id"].as_str().map(str::to_owned)).collect();
+    let strays = std::fs::read(paths.strays_file()).ok().and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+    let strays = strays.is_some_and(|file| file["strays"].as_array().is_some_and(|list| !list.is_empty()));
+    Left { runs: strays || !list("processes").is_empty(), ended }
 }
 
 /// Gives a way to a daemon that runs; none is started.

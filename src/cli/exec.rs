@@ -85,6 +85,10 @@ fn call(args: &ExecArgs, follow: bool) -> Result<ExecCall, Failure> {
             return Err(Failure::usage(format!("{flag} is empty")));
         }
     }
+    if !args.watch.is_empty() && !args.background && args.yield_after.is_none() {
+        let text = "--watch goes with -d or --yield: the output of a command that is waited for is in front of you";
+        return Err(Failure::usage_with(text, "`qd exec --yield 10s --watch ...` watches it when it takes longer"));
+    }
     let plain = args.json.is_none();
     let exec = Exec {
         backend: args.backend.clone(),
@@ -101,6 +105,8 @@ fn call(args: &ExecArgs, follow: bool) -> Result<ExecCall, Failure> {
         max_output_bytes: if plain { Some(0) } else { args.max_output },
         background: args.background,
         yield_ms: args.yield_after.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+        notify: args.notify,
+        watch: args.watch.clone(),
         description: args.description.clone(),
     };
     Ok(ExecCall { exec, follow, files: plain && follow })

@@ -6,23 +6,26 @@ use super::args::{Global, KillArgs};
 use super::failure::{Failure, code};
 use super::screen::Screen;
 use super::{caller, wait, words};
+use crate::client::ClientError;
 use crate::model::{ProcessInfo, WarningCode};
 use crate::protocol::calls::Kill;
 use crate::report::ExitCode;
 
 /// Ends processes.
 pub(crate) async fn run(global: &Global, args: &KillArgs, screen: &Screen) -> Result<u8, Failure> {
-    let client = caller::need(global, &args.ids.join(", ")).await?;
+    let client = caller::need(global, &args.ids).await?;
     let grace_ms = args.grace.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let killed = client.call(Kill { processes: args.ids.clone(), signal: args.signal.clone(), grace_ms }).await?;
     let rows: Vec<ProcessInfo> = killed.iter().map(|one| one.process.clone()).collect();
+    let failures: Vec<(&ProcessInfo, Failure)> =
+        killed.iter().filter_map(|one| one.failed.clone().map(|error| (&one.process, ClientError::Call(error).into()))).collect();
     if args.json {
         screen.json(&killed)?;
     } else {
         wait::show(&rows, false, screen)?;
     }
     if let Some(signal) = &args.signal {
-        for one in &killed {
+        for one in killed.iter().filter(|one| one.failed.is_none()) {
             let pids: Vec<String> = one.signalled.iter().map(u32::to_string).collect();
             screen.say(&format!("{signal} went to {} of {}: {}", words::processes(pids.len()), one.process.id, pids.join(", ")));
         }
@@ -32,8 +35,13 @@ pub(crate) async fn run(global: &Global, args: &KillArgs, screen: &Screen) -> Re
             screen.say(&format!("warning: {}: {}", row.id, warning.message));
         }
     }
+    for (row, failure) in &failures {
+        let fix = failure.fix().map(|fix| format!("; {fix}")).unwrap_or_default();
+        screen.insist(&format!("{}: {failure}{fix}", row.id));
+    }
     let done = args.signal.is_some() || rows.iter().all(|row| row.state.is_ended());
-    Ok(if done { 0 } else { code(ExitCode::REFUSED) })
+    let left = if done { 0 } else { code(ExitCode::REFUSED) };
+    Ok(failures.iter().map(|(_, failure)| failure.exit_code()).max().unwrap_or(0).max(left))
 }
 
 /// Parses a signal: `TERM`, `SIGTERM`, `term` or `15` become `SIGTERM`.

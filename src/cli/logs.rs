@@ -2,14 +2,12 @@
 //!
 //! Invariant: with `--raw` and without `--grep` the bytes of one log come out exactly; what is missing is said.
 
-mod clean;
 mod follower;
 mod form;
 mod last;
 mod lines;
 
-pub(super) use clean::Clean;
-
+use super::again::again;
 use super::args::{Global, LogsArgs};
 use super::caller;
 use super::failure::Failure;
@@ -20,21 +18,13 @@ use follower::{Follower, Stop};
 use form::Out;
 use futures::future::join_all;
 use regex::bytes::Regex;
-use std::time::Duration;
-use tokio::time::{Instant, sleep};
-
-/// How long a follow waits for a daemon that is gone: longer than a restart takes.
-const AWAY: Duration = Duration::from_secs(30);
-/// The first pause between looks for it; each is twice as long as the one before, up to [`LONGEST_PAUSE`].
-const PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Prints logs.
 pub(crate) async fn run(global: &Global, args: &LogsArgs, screen: &Screen) -> Result<u8, Failure> {
     let grep = args.grep.as_deref().map(Regex::new).transpose();
     let grep = grep.map_err(|e| Failure::usage(format!("--grep: {e}")))?;
-    let mut client = caller::need(global, &args.ids.join(", ")).await?;
-    let rows = client.call(Wait { processes: args.ids.clone(), timeout_ms: Some(0) }).await?;
+    let mut client = caller::need(global, &args.ids).await?;
+    let rows = client.call(Wait { processes: args.ids.clone(), timeout_ms: Some(0), told: false }).await?;
     let out = Out::new(args, &rows, screen);
     let mut left: Vec<Follower<'_>> =
         rows.into_iter().enumerate().map(|(index, row)| Follower::new(args, grep.clone(), row, out.at(index))).collect();
@@ -75,22 +65,6 @@ async fn go_on(client: &Client, left: &mut [Follower<'_>], at_once: bool) -> Vec
         stopped.push(one.go(client).await);
     }
     stopped
-}
-
-/// Waits for a daemon; when none comes, the failure is why the last one went. None is started: a person may have stopped it.
-async fn again(global: &Global, why: String) -> Result<Client, Failure> {
-    let since = Instant::now();
-    let mut pause = PAUSE;
-    // Nothing tells of a socket that begins to be listened on, so it is looked for, ever less often and not for long.
-    loop {
-        match caller::find(global).await {
-            Ok(Some(client)) => return Ok(client),
-            Err(failure) if since.elapsed() >= AWAY => return Err(failure),
-            Ok(None) if since.elapsed() >= AWAY => return Err(ClientError::Gone(why).into()),
-            Ok(None) | Err(_) => sleep(pause).await,
-        }
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
 }
 
 impl Follower<'_> {

@@ -3,6 +3,7 @@
 //! Invariant: what was asked for goes to stdout, our own words to stderr behind `qd: `; every way to fail has one exit code.
 
 mod adopt;
+mod again;
 mod args;
 mod backends;
 mod caller;

@@ -15,7 +15,7 @@ use crate::protocol::calls::{FindCall, Found, OverviewCall};
 pub(crate) async fn run(global: &Global, args: &PsArgs, screen: &Screen) -> Result<u8, Failure> {
     let client = match args.find {
         true => Some(caller::connect(global, caller::agent(None)).await?),
-        false => caller::find(global).await?,
+        false => caller::find(global, args.all).await?,
     };
     let Some(client) = client else {
         screen.say("no daemon is running, so no command is");
@@ -120,6 +120,8 @@ pub(crate) mod tests {
             reads_stdin: false,
             background: false,
             detached: false,
+            notify: false,
+            watch: Vec::new(),
             cwd: "/srv".into(),
             exit_code_meaning: None,
             warnings: Vec::new(),

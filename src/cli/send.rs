@@ -10,7 +10,7 @@ use crate::protocol::calls::SendCall;
 
 /// Sends.
 pub(crate) async fn run(global: &Global, args: &SendArgs, screen: &Screen) -> Result<u8, Failure> {
-    let client = caller::need(global, &args.id).await?;
+    let client = caller::need(global, std::slice::from_ref(&args.id)).await?;
     let call = SendCall { process: args.id.clone(), text: text(args), eof: args.eof, expect_offset: args.expect_offset };
     let sent = client.call(call).await?;
     if args.json {

@@ -12,9 +12,10 @@ mod start;
 mod stop;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 use crate::model::{Chunk, Event, ExecResult, Kept, LogRead, ProcessInfo, Stream};
-use crate::protocol::calls::{Call, CallError, Doctor, ExecCall, Follow, Read, ReadParams, Watch};
+use crate::protocol::calls::{Call, CallError, Doctor, ExecCall, Follow, Read, ReadParams, Wait, Watch};
 use link::{Handle, Incoming};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use tokio::sync::mpsc;
 
 pub use findings::Findings;
 pub use items::{Items, Stdin};
+pub use waits::{Waited, Waits};
 
 /// Events that may wait for a front end before the daemon is held back (it says `Lagged` when it has to drop some).
 const EVENT_QUEUE: usize = 256;
@@ -153,6 +155,12 @@ impl Client {
     /// Follows a log. Never waits; an unknown process shows in the first item.
     pub async fn follow(&self, call: Follow) -> Result<Items, ClientError> {
         Ok(Items::of_follow(self.handle.open(Follow::METHOD, &call)?, self.handle.clone()))
+    }
+
+    /// Waits for processes, and hears what they tell meanwhile when the call asks for it. Never waits; an unknown process shows in
+    /// the first item.
+    pub async fn wait(&self, call: Wait) -> Result<Waits, ClientError> {
+        Ok(Waits::new(self.handle.open(Wait::METHOD, &call)?, self.handle.clone()))
     }
 
     /// Examines a backend. Never waits; an unknown backend shows in the first finding.

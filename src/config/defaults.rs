@@ -2,7 +2,7 @@
 //!
 //! Invariant: `Config::default()` is what no config file means: `local` alone.
 
-use super::{BackendSettings, Config, KindSettings, Limits, OnLost, RedactSettings, UiSettings};
+use super::{BackendSettings, Config, KindSettings, Limits, OnLost, Osc, RedactSettings, UiSettings};
 use crate::backend::ShellChoice;
 use crate::model::redact::{self, Redactor};
 use crate::paths::Vars;
@@ -90,7 +90,7 @@ impl BackendSettings {
 
 impl Default for UiSettings {
     fn default() -> Self {
-        Self { ascii: false, fleet: None, mouse: true, leader: None }
+        Self { ascii: false, fleet: None, mouse: true, leader: None, bell: true, osc: Osc::Off, on_alert: Vec::new() }
     }
 }
 

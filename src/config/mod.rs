@@ -200,6 +200,24 @@ pub struct UiSettings {
     pub mouse: bool,
     /// The leader key, as `ctrl-]`; none means Ctrl-].
     pub leader: Option<String>,
+    /// Whether an alert rings the terminal's bell.
+    pub bell: bool,
+    /// How an alert is shown by the terminal itself.
+    pub osc: Osc,
+    /// What is run for an alert: a program and its arguments; empty: nothing.
+    pub on_alert: Vec<String>,
+}
+
+/// The escape sequence of a notification that terminals know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Osc {
+    /// None.
+    #[default]
+    Off,
+    /// OSC 9 (iTerm2, WezTerm, Ghostty, Windows Terminal, kitty).
+    Nine,
+    /// OSC 777 (urxvt, foot, VTE, Ghostty).
+    SevenSevenSeven,
 }
 
 /// What is kept from agents and out of logs. Its `Debug` shows no value.

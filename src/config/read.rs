@@ -7,7 +7,7 @@ use super::error::Problems;
 use super::fields::Fields;
 use super::value::{Secrets, parse_duration};
 use super::yaml::{Kind, Node, Value};
-use super::{BackendSettings, Config, Limits, UiSettings, nearest};
+use super::{BackendSettings, Config, Limits, Osc, UiSettings, nearest};
 use crate::paths::Vars;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -196,6 +196,19 @@ impl<'r> Reader<'r> {
     }
 }
 
+/// The words for a notification's escape sequence.
+pub(super) const OSC: [(&str, Osc); 3] = [("off", Osc::Off), ("9", Osc::Nine), ("777", Osc::SevenSevenSeven)];
+
+/// Reads a program and its arguments. It is run as it stands, through no shell, so the program has a name.
+fn on_alert(fields: &Fields<'_>) -> Vec<String> {
+    let words = fields.list("on_alert").unwrap_or_default();
+    if let Some((id, _)) = words.first().filter(|(_, program)| program.trim().is_empty()) {
+        fields.wrong(*id, "on_alert", "expected a program and its arguments, found an empty text");
+        return Vec::new();
+    }
+    words.into_iter().map(|(_, word)| word.to_owned()).collect()
+}
+
 fn ui(node: &Node, problems: &Problems) -> UiSettings {
     let fields = Fields::of(node, "ui", problems);
     let default = UiSettings::default();
@@ -204,6 +217,9 @@ fn ui(node: &Node, problems: &Problems) -> UiSettings {
         fleet: fields.text("fleet").map(str::to_owned),
         mouse: fields.flag("mouse").unwrap_or(default.mouse),
         leader: fields.text("leader").map(str::to_owned),
+        bell: fields.flag("bell").unwrap_or(default.bell),
+        osc: fields.choice("osc", &OSC).unwrap_or(default.osc),
+        on_alert: on_alert(&fields),
     };
     fields.finish();
     ui

@@ -67,6 +67,12 @@ fn ui(config: &Config) -> Node {
     let mut ui = vec![("ascii", flag(config.ui.ascii)), ("mouse", flag(config.ui.mouse))];
     ui.extend(config.ui.fleet.as_ref().map(|fleet| ("fleet", text(fleet))));
     ui.extend(config.ui.leader.as_ref().map(|leader| ("leader", text(leader))));
+    ui.push(("bell", flag(config.ui.bell)));
+    let osc = super::read::OSC.iter().find(|(_, osc)| *osc == config.ui.osc);
+    ui.extend(osc.map(|(word, _)| ("osc", text(word))));
+    if !config.ui.on_alert.is_empty() {
+        ui.push(("on_alert", list(&config.ui.on_alert)));
+    }
     map(ui)
 }
 

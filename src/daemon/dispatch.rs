@@ -10,7 +10,9 @@ use crate::engine::Write;
 use crate::model::{Chunk, EndedBy, Overview, ProcessInfo, Stream};
 use crate::protocol::calls::{self, Call as _, CallError, ErrorCode, Found, Killed, Sent, ShutdownReply};
 use crate::protocol::message::AnyRequest;
+use futures::FutureExt;
 use futures::future::{join_all, try_join_all};
+use std::convert::Infallible;
 use std::str::FromStr;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -73,6 +75,10 @@ async fn plain<S: Service>(call: &Call<S>, request: AnyRequest) -> Result<Vec<u8
             reply::<calls::AdoptCall>(service.adopt(&call.guest.who, &params.process).await.map_err(call_error)?)
         }
         calls::SendCall::METHOD => reply::<calls::SendCall>(send(call, request.params()?).await?),
+        calls::Recheck::METHOD => {
+            let params: calls::Recheck = request.params()?;
+            reply::<calls::Recheck>(service.recheck(&params.process).await.map_err(call_error)?)
+        }
         calls::Connect::METHOD => {
             let params: calls::Connect = request.params()?;
             reply::<calls::Connect>(service.connect(&params.backend, call.guest.is_operator()).await.map_err(call_error)?)
@@ -167,11 +173,41 @@ async fn wait<S: Service>(call: &Call<S>, params: calls::Wait) -> Result<Vec<Pro
     let service = &call.hub.service;
     let rows = || params.processes.iter().map(|process| service.process(process)).collect::<Result<Vec<_>, _>>();
     let ids: Vec<_> = rows().map_err(call_error)?.into_iter().map(|row| row.id).collect();
-    let ended = try_join_all(ids.iter().map(|id| service.ended(id)));
-    let Some(limit) = params.timeout_ms else { return ended.await.map_err(call_error) };
-    match tokio::time::timeout(Duration::from_millis(limit), ended).await {
-        Ok(ended) => ended.map_err(call_error),
-        Err(_) => rows().map_err(call_error),
+    let waiting = ids.iter().map(|id| service.waits(id)).collect::<Result<Vec<_>, _>>().map_err(call_error)?;
+    let ended = async {
+        let ended = try_join_all(ids.iter().map(|id| service.ended(id)));
+        match params.timeout_ms.map(Duration::from_millis) {
+            None => ended.await,
+            Some(limit) => tokio::time::timeout(limit, ended).await.unwrap_or_else(|_| rows()),
+        }
+    };
+    let mut heard = vec![None; if params.told { ids.len() } else { 0 }];
+    let rows = {
+        let mut telling = std::pin::pin!(try_join_all(ids.iter().zip(&mut heard).map(|(id, heard)| pass_told(call, id, heard))));
+        let mut ended = std::pin::pin!(ended);
+        loop {
+            tokio::select! {
+                biased;
+                rows = &mut ended => break rows.map_err(call_error)?,
+                failed = &mut telling, if params.told => drop(failed?),
+            }
+        }
+    };
+    // What a process said is told before its end is.
+    for (id, heard) in ids.iter().zip(&mut heard) {
+        pass_told(call, id, heard).now_or_never().transpose()?;
+    }
+    let over = waiting.into_iter().zip(&rows).filter(|(_, row)| row.state.is_ended());
+    over.for_each(|(waiting, _)| waiting.delivered());
+    Ok(rows)
+}
+
+/// Passes on what a process tells. Ends with a failure alone; `heard` is the number of the last.
+async fn pass_told<S: Service>(call: &Call<S>, id: &str, heard: &mut Option<u64>) -> Result<Infallible, CallError> {
+    loop {
+        let told = call.hub.service.told(id, *heard).await.map_err(call_error)?;
+        *heard = Some(told.number);
+        call.item(&told)?;
     }
 }
 
@@ -183,12 +219,22 @@ async fn kill<S: Service>(call: &Call<S>, params: calls::Kill) -> Result<Vec<Kil
     let rows = params.processes.iter().map(|process| service.process(process)).collect::<Result<Vec<_>, _>>().map_err(call_error)?;
     let ended = rows.iter().map(|row| async move {
         match signal {
-            Some(signal) => service.signal(&row.id, signal).await.map(|(process, signalled)| Killed { process, signalled }),
-            None => service.end(&row.id, by, grace).await.map(|process| Killed { process, signalled: Vec::new() }),
+            Some(signal) => service.signal(&row.id, signal).await.map(|(process, signalled)| Killed { process, signalled, failed: None }),
+            None => service.end(&row.id, by, grace).await.map(|process| Killed { process, signalled: Vec::new(), failed: None }),
         }
     });
-    // All of them are tried before the first failure is told.
-    join_all(ended).await.into_iter().collect::<Result<_, _>>().map_err(call_error)
+    let done = join_all(ended).await;
+    if done.len() == 1 {
+        return done.into_iter().collect::<Result<_, _>>().map_err(call_error);
+    }
+    // What became of the others is worth as much as the failure of one.
+    let told = done.into_iter().zip(rows).map(|(done, row)| {
+        done.unwrap_or_else(|error| {
+            let process = service.process(&row.id).unwrap_or(row);
+            Killed { process, signalled: Vec::new(), failed: Some(call_error(error)) }
+        })
+    });
+    Ok(told.collect())
 }
 
 async fn send<S: Service>(call: &Call<S>, params: calls::SendCall) -> Result<Sent, CallError> {

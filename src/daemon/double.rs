@@ -3,10 +3,10 @@
 //! Invariant: it keeps the engine's promises (a log is complete before its result, a result always comes) and nothing more.
 
 use super::service::Service;
-use crate::engine::{EngineError, Hold, Running, Write, Written};
+use crate::engine::{EngineError, Hold, Running, Waiting, Write, Written};
 use crate::model::{
     Answer, BackendInfo, BackendKind, Capabilities, Chunk, EndedBy, Event, Exec, ExecResult, Finding, Health, HostKeyChange, HostKeys,
-    Kept, LogRead, LogStart, Outcome, Overview, ProcessInfo, ProcessState, Run, SessionDetail, SessionInfo, Stream, Verdict, Who,
+    Kept, LogRead, LogStart, Outcome, Overview, ProcessInfo, ProcessState, Run, SessionDetail, SessionInfo, Stream, Told, Verdict, Who,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,6 +24,7 @@ struct Inner {
     processes: Mutex<BTreeMap<String, Arc<Process>>>,
     events: broadcast::Sender<Event>,
     heard: Mutex<Heard>,
+    told: watch::Sender<Vec<Told>>,
 }
 
 /// What the daemon told the engine.
@@ -64,7 +65,12 @@ impl Drop for Ending {
 
 impl Double {
     pub(super) fn new() -> Self {
-        let inner = Inner { processes: Mutex::default(), events: broadcast::Sender::new(64), heard: Mutex::default() };
+        let inner = Inner {
+            processes: Mutex::default(),
+            events: broadcast::Sender::new(64),
+            heard: Mutex::default(),
+            told: watch::Sender::default(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -86,6 +92,11 @@ impl Double {
 
     pub(super) fn emit(&self, event: Event) {
         let _nobody = self.inner.events.send(event);
+    }
+
+    /// Has a process tell something.
+    pub(super) fn tell(&self, told: Told) {
+        self.inner.told.send_modify(|all| all.push(told));
     }
 
     fn find(&self, id: &str) -> Result<Arc<Process>, EngineError> {
@@ -248,6 +259,8 @@ impl Service for Double {
             reads_stdin: exec.stdin,
             background: false,
             detached: false,
+            notify: false,
+            watch: Vec::new(),
             cwd: "/".into(),
             exit_code_meaning: None,
             warnings: Vec::new(),
@@ -310,6 +323,10 @@ impl Service for Double {
         self.ended(process).await.map(|_| false)
     }
 
+    async fn recheck(&self, process: &str) -> Result<ProcessInfo, EngineError> {
+        self.find(process).map(|process| process.info.lock().unwrap().clone())
+    }
+
     fn overview(&self) -> Overview {
         let processes = self.inner.processes.lock().unwrap();
         let processes = processes.values().map(|process| process.info.lock().unwrap().clone()).collect();
@@ -362,6 +379,17 @@ impl Service for Double {
         let mut grown = found.grown.subscribe();
         grown.wait_for(|(_, ended)| *ended).await.unwrap();
         self.process(process)
+    }
+
+    fn waits(&self, process: &str) -> Result<Waiting, EngineError> {
+        self.find(process).map(|_| Waiting::default())
+    }
+
+    async fn told(&self, process: &str, after: Option<u64>) -> Result<Told, EngineError> {
+        let mut told = self.inner.told.subscribe();
+        let next = |all: &[Told]| all.iter().find(|one| one.concerns(process) && one.number > after.unwrap_or(0)).cloned();
+        let all = told.wait_for(|all| next(all).is_some()).await.unwrap();
+        Ok(next(&all).unwrap())
     }
 
     async fn connect(&self, name: &str, _operator: bool) -> Result<BackendInfo, EngineError> {

@@ -3,10 +3,10 @@
 //! Invariant: the daemon reaches the engine through this trait alone, so that it can be tested against a scripted one. Each
 //! method is the engine's method of the same name.
 
-use crate::engine::{Engine, EngineError, Hold, Running, Write, Written};
+use crate::engine::{Engine, EngineError, Hold, Running, Waiting, Write, Written};
 use crate::model::{
     Answer, BackendInfo, Chunk, EndedBy, Event, Exec, Finding, HostKeyChange, HostKeys, Kept, LogRead, Overview, ProcessInfo,
-    SessionDetail, SessionInfo, Who,
+    SessionDetail, SessionInfo, Told, Who,
 };
 use std::future::Future;
 use std::time::Duration;
@@ -28,6 +28,7 @@ pub trait Service: Clone + Send + Sync + 'static {
     fn adopt(&self, who: &Who, process: &str) -> impl Future<Output = Result<ProcessInfo, EngineError>> + Send;
     fn send(&self, who: &Who, process: &str, write: Write) -> impl Future<Output = Result<Written, EngineError>> + Send;
     fn wants_input(&self, process: &str) -> impl Future<Output = Result<bool, EngineError>> + Send;
+    fn recheck(&self, process: &str) -> impl Future<Output = Result<ProcessInfo, EngineError>> + Send;
     fn overview(&self) -> Overview;
     fn process(&self, process: &str) -> Result<ProcessInfo, EngineError>;
     fn read(&self, read: LogRead) -> impl Future<Output = Result<Chunk, EngineError>> + Send;
@@ -36,6 +37,8 @@ pub trait Service: Clone + Send + Sync + 'static {
     fn kept(&self, process: &str, offset: u64) -> impl Future<Output = Result<Option<Kept>, EngineError>> + Send;
     fn log_file(&self, process: &str) -> Result<Option<String>, EngineError>;
     fn ended(&self, process: &str) -> impl Future<Output = Result<ProcessInfo, EngineError>> + Send;
+    fn waits(&self, process: &str) -> Result<Waiting, EngineError>;
+    fn told(&self, process: &str, after: Option<u64>) -> impl Future<Output = Result<Told, EngineError>> + Send;
     fn connect(&self, backend: &str, operator: bool) -> impl Future<Output = Result<BackendInfo, EngineError>> + Send;
     fn answer(&self, id: u64, answer: Answer) -> Result<(), EngineError>;
     fn host_keys(&self, backend: &str, look: bool) -> impl Future<Output = Result<HostKeys, EngineError>> + Send;
@@ -90,6 +93,9 @@ impl Service for Engine {
     async fn wants_input(&self, process: &str) -> Result<bool, EngineError> {
         self.wants_input(process).await
     }
+    async fn recheck(&self, process: &str) -> Result<ProcessInfo, EngineError> {
+        self.recheck(process).await
+    }
     fn overview(&self) -> Overview {
         self.overview()
     }
@@ -113,6 +119,12 @@ impl Service for Engine {
     }
     async fn ended(&self, process: &str) -> Result<ProcessInfo, EngineError> {
         self.ended(process).await
+    }
+    fn waits(&self, process: &str) -> Result<Waiting, EngineError> {
+        self.waits(process)
+    }
+    async fn told(&self, process: &str, after: Option<u64>) -> Result<Told, EngineError> {
+        self.told(process, after).await
     }
     async fn connect(&self, backend: &str, operator: bool) -> Result<BackendInfo, EngineError> {
         self.connect(backend, operator).await

@@ -121,11 +121,22 @@ pub(super) async fn follow<S: Service>(call: &Call<S>, params: Follow) -> Result
     let process = call.hub.service.process(&params.process).map_err(call_error)?.id;
     let from = if let LogStart::Offset(offset) = params.start.0 { offset } else { 0 };
     let hold = call.hub.service.hold(&process, from).map_err(call_error)?;
+    let waiting = call.hub.service.waits(&process).map_err(call_error)?;
+    let sent = async {
+        send_log(call, &process, params.start.0, params.until_end, Way { hold, files: false }).await?;
+        // Its log is complete a moment before its row is.
+        if params.until_end { call.hub.service.ended(&process).await } else { call.hub.service.process(&process) }
+    };
     tokio::select! {
-        end = send_log(call, &process, params.start.0, params.until_end, Way { hold, files: false }) => end.map_err(call_error)?,
-        _ = call.wished(Wish::Cancel) => {}
+        row = sent => {
+            let row = row.map_err(call_error)?;
+            if row.state.is_ended() {
+                waiting.delivered();
+            }
+            Ok(row)
+        }
+        _ = call.wished(Wish::Cancel) => call.hub.service.process(&process).map_err(call_error),
     }
-    call.hub.service.process(&process).map_err(call_error)
 }
 
 /// How a log is sent.

@@ -44,7 +44,7 @@ impl Core {
 
     /// Takes in what a daemon before this one left in its journal: rows that say so, a notice, and a warning for the next
     /// command of each session.
-    pub(crate) fn take_in_journal(&self, lines: Vec<Line>, written: Millis) {
+    pub(crate) fn take_in_journal(self: &Arc<Self>, lines: Vec<Line>, written: Millis) {
         for line in lines {
             let text = format!("{} `{}`", line.id, short(&line.command));
             let reason = "the daemon before this one ended unexpectedly while it ran: unknown whether it finished; it was not run again";
@@ -60,6 +60,7 @@ impl Core {
             }
             let log = Log::create(self.shared.paths.logs().join(format!("{}.log", line.id)), 0);
             log.finish();
+            let id = line.id.clone();
             let info = ProcessInfo {
                 id: line.id,
                 backend: line.backend,
@@ -75,12 +76,16 @@ impl Core {
                 reads_stdin: false,
                 background: false,
                 detached: false,
+                notify: line.notify,
+                watch: Vec::new(),
                 cwd: line.cwd,
                 exit_code_meaning: None,
                 warnings: Vec::new(),
                 hints: Vec::new(),
             };
             state.table.add(info, log, mpsc::channel(1).0, watch::channel(true).1);
+            drop(state);
+            self.tell_end(&id);
         }
     }
 
@@ -201,7 +206,7 @@ impl Core {
     }
 }
 
-fn short(command: &str) -> String {
+pub(super) fn short(command: &str) -> String {
     let line = command.lines().next().unwrap_or_default();
     let cut: String = line.chars().take(60).collect();
     if cut.len() < command.len() { format!("{cut}...") } else { cut }

@@ -3,30 +3,38 @@
 //! Invariant: what is believed of one comes from its backend alone, where its number, its start time and the boot id were compared;
 //! until then it is `unknown`, which is never shown as ended.
 
-use super::checkpoint::{self, Kept};
 use super::follow::follow;
 use super::place::Place;
 use super::run::One;
 use super::{Core, EngineError};
 use crate::backend::{Ask, Members};
-use crate::model::{EndedBy, Event, ExecResult, Level, Outcome, ProcessId, ProcessInfo, ProcessState, Stream, Warning, WarningCode};
+use crate::model::{EndedBy, Event, ExecResult, Outcome, ProcessId, ProcessInfo, ProcessState, Stream, Warning, WarningCode};
 use crate::session::{Heard, Spot, Stop, log::Log};
+use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 /// After an ending that was verified its code comes within so long, or never.
-const CODE_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const CODE_LIMIT: Duration = Duration::from_secs(10);
 
 /// One that runs.
 pub(super) struct Background {
-    spot: Spot,
+    /// Where it is; with a number of 0 nobody knows yet whether it was started.
+    pub(super) spot: Spot,
     /// Bytes of its log that were read.
-    offset: u64,
+    pub(super) offset: u64,
     ended: watch::Sender<bool>,
     /// What we did to it that may be its end.
     why: Option<Why>,
+}
+
+impl Background {
+    /// Makes one of which so much was read; `ended` is told its end.
+    pub(super) fn new(spot: Spot, offset: u64, ended: watch::Sender<bool>) -> Self {
+        Self { spot, offset, ended, why: None }
+    }
 }
 
 /// What we did to it.
@@ -39,7 +47,9 @@ enum Why {
 /// All that run, and who follows them.
 #[derive(Default)]
 pub(crate) struct Backgrounds {
-    running: BTreeMap<ProcessId, Background>,
+    pub(super) running: BTreeMap<ProcessId, Background>,
+    /// Those that are being started.
+    pub(super) intents: BTreeMap<ProcessId, Spot>,
     /// By backend: wakes its follower.
     followers: BTreeMap<String, Arc<Notify>>,
 }
@@ -54,26 +64,42 @@ impl One {
     ) {
         let began = std::time::Instant::now();
         let launched = match self.reach(&mut stops).await {
-            Ok(()) => self.session.launch(&self.command(None)).await.map_err(crate::session::not_started),
+            Ok(()) => {
+                let core = self.core.clone();
+                let intend = move |spot: Spot| -> BoxFuture<'static, ()> { Box::pin(core.clone().intend(spot)) };
+                self.session.launch(&self.command(None), &intend).await.map_err(crate::session::not_started)
+            }
             Err(outcome) => Err(outcome),
         };
         let (spot, cwd) = match launched {
             Ok(launched) => launched,
             Err(outcome) => {
+                let intent = self.core.state().background.intents.remove(&self.info.id);
+                // Once it was written down that it will be started, what is sent may have arrived.
+                if let (Some(spot), Outcome::BackendUnavailable { reason }) = (intent, &outcome) {
+                    return self.in_doubt(spot, reason, began.elapsed(), tell, ended_tell).await;
+                }
                 self.log.finish();
                 let ended = self.not_run(outcome, began.elapsed());
                 let result = self.result(ended).await;
                 self.core.finish(&self.place, &self.info.id, &result);
                 ended_tell.send_replace(true);
                 let _ = tell.send(result);
+                // Whoever started it has heard that it did not start.
+                self.core.end_was_told(&self.info.id);
+                self.core.checkpoint().await;
                 self.core.after_end(&self.place);
                 return;
             }
         };
         self.core.begin(&self.place, &self.info.id, spot.pid, cwd.clone());
         let family = spot.family();
-        let one = Background { spot, offset: 0, ended: ended_tell, why: None };
-        self.core.state().background.running.insert(self.info.id.clone(), one);
+        let one = Background::new(spot, 0, ended_tell);
+        {
+            let mut state = self.core.state();
+            state.background.intents.remove(&self.info.id);
+            state.background.running.insert(self.info.id.clone(), one);
+        }
         self.core.checkpoint().await;
         self.core.follow(&self.info.backend);
         let mut ended = self.not_run(Outcome::Running, began.elapsed());
@@ -92,11 +118,31 @@ impl One {
     }
 }
 
-impl Core {
-    fn checkpoint_path(&self) -> std::path::PathBuf {
-        self.shared.paths.background_file()
+impl One {
+    /// Keeps a process of which nobody knows whether it was started, until its backend can be asked.
+    async fn in_doubt(self, spot: Spot, reason: &str, took: Duration, tell: oneshot::Sender<ExecResult>, ended_tell: watch::Sender<bool>) {
+        let (id, backend) = (self.info.id.clone(), self.info.backend.clone());
+        {
+            let mut state = self.core.state();
+            state.background.running.insert(id.clone(), Background::new(spot, 0, ended_tell));
+            if let Some(entry) = state.table.get_mut(&id) {
+                entry.info.state = ProcessState::Unknown;
+                self.core.shared.tell(Event::Process { process: Box::new(entry.shown()) });
+            }
+        }
+        self.core.checkpoint().await;
+        self.core.follow(&backend);
+        let reason = format!(
+            "{reason}; it is unknown whether the command was started: it is looked for once {backend} is there, and `qd ps -a` says what became of it"
+        );
+        let result = self.result(self.not_run(Outcome::TransportLost { reason }, took)).await;
+        let _ = tell.send(result);
+        self.core.after_end(&self.place);
+        self.core.use_changed(&self.place);
     }
+}
 
+impl Core {
     /// Refuses one more where there are too many.
     pub(super) fn room_in_background(&self, backend: &str) -> Result<(), EngineError> {
         let most = self.limits().background;
@@ -113,72 +159,6 @@ impl Core {
     /// Whether background processes run on a backend.
     pub(crate) fn has_background(&self, backend: &str) -> bool {
         self.state().background.followers.contains_key(backend)
-    }
-
-    /// Writes down what runs in the background.
-    async fn checkpoint(&self) {
-        let _one_at_a_time = self.checkpointing.lock().await;
-        let kept: Vec<Kept> = {
-            let mut state = self.state();
-            let spots: Vec<(ProcessId, Spot)> = state.background.running.iter().map(|(id, one)| (id.clone(), one.spot.clone())).collect();
-            let kept = |(id, spot): (ProcessId, Spot)| state.table.get_mut(&id).map(|entry| Kept::new(&entry.info, spot));
-            spots.into_iter().filter_map(kept).collect()
-        };
-        let path = self.checkpoint_path();
-        let written = tokio::task::spawn_blocking(move || checkpoint::write(&path, kept)).await;
-        if let Ok(Err(error)) = written {
-            let text = format!(
-                "what runs in the background could not be written down ({error}): after a restart of the daemon it is not found again"
-            );
-            self.shared.notice(Level::Alert, None, text);
-        }
-    }
-
-    /// Takes in what a daemon before this one had running in the background. Nothing of it is believed before its backend was asked.
-    pub(super) async fn take_in_checkpoint(self: &Arc<Self>) {
-        let path = self.checkpoint_path();
-        let shown = path.display().to_string();
-        let kept = match tokio::task::spawn_blocking(move || checkpoint::read(&path)).await {
-            Ok(Ok(kept)) => kept,
-            Ok(Err(why)) => {
-                let text = format!("the background processes in {shown} are not taken over: {why}");
-                return self.shared.notice(Level::Alert, None, text);
-            }
-            Err(_) => return,
-        };
-        let mut backends = Vec::new();
-        for one in kept {
-            let Kept { backend, session, command, who, started, cwd, spot } = one;
-            let log = Log::create(self.shared.paths.logs().join(format!("{}.log", spot.id)), self.limits().log_bytes);
-            let (ended_tell, ended) = watch::channel(false);
-            let info = ProcessInfo {
-                id: spot.id.clone(),
-                backend: backend.clone(),
-                session,
-                command,
-                who,
-                state: ProcessState::Unknown,
-                started,
-                ended: None,
-                pid: Some(spot.pid),
-                stray: None,
-                output_bytes: 0,
-                reads_stdin: false,
-                background: true,
-                detached: true,
-                cwd,
-                exit_code_meaning: None,
-                warnings: Vec::new(),
-                hints: Vec::new(),
-            };
-            let mut state = self.state();
-            state.table.add(info, log, mpsc::channel(1).0, ended);
-            let id = spot.id.clone();
-            state.background.running.insert(id, Background { spot, offset: 0, ended: ended_tell, why: None });
-            backends.push(backend);
-        }
-        backends.dedup();
-        backends.iter().for_each(|backend| self.follow(backend));
     }
 
     /// Has the background processes of a backend followed, or its follower look again.
@@ -244,6 +224,7 @@ impl Core {
                 log.finish();
                 log.flush().await;
                 log.told();
+                self.looked_through(&id).await;
                 let one = self.state().background.running.remove(&id)?;
                 self.end_background(&id, &one, outcome, no_directory);
                 self.checkpoint().await;
@@ -252,6 +233,7 @@ impl Core {
                 if one.why.is_none() {
                     tokio::spawn(self.clone().look_for_left(id.clone(), one.spot));
                 }
+                self.tell_end(&id);
                 self.idle.notify_waiters();
                 Some(id)
             }
@@ -299,7 +281,7 @@ impl Core {
     }
 
     /// Where a background process is, and its backend; none when it is not one, or has ended.
-    fn background(&self, id: &str) -> Option<(Spot, Result<Arc<Place>, EngineError>)> {
+    pub(super) fn background(&self, id: &str) -> Option<(Spot, Result<Arc<Place>, EngineError>)> {
         let (spot, backend) = {
             let state = self.state();
             let spot = state.background.running.get(id)?.spot.clone();
@@ -309,14 +291,23 @@ impl Core {
     }
 
     /// Asks a backend about the processes of one that runs there.
-    async fn ask_background(&self, place: Result<Arc<Place>, EngineError>, spot: &Spot, ask: Ask) -> Result<Members, EngineError> {
+    pub(super) async fn ask_background(
+        &self,
+        place: Result<Arc<Place>, EngineError>,
+        spot: &Spot,
+        ask: Ask,
+    ) -> Result<Members, EngineError> {
         let place = place?;
         let name = &place.settings.name;
+        if spot.pid == 0 {
+            let message = format!("it is not known yet whether {} was started on {name}, so nothing was sent to it", spot.id);
+            return Err(EngineError::Unavailable { message, fix: Some(format!("`qd ps` shows once {name} was asked")) });
+        }
         let failed = |e: crate::backend::BackendError| EngineError::Unavailable {
-            message: format!("{name} cannot be asked about {}, which was not ended: {}", spot.id, e.message),
+            message: format!("{name} cannot be asked about {}, to which nothing was done: {}", spot.id, e.message),
             fix: e.fix,
         };
-        place.reach(false, false).await.map_err(failed)?;
+        place.reach(None, false).await.map_err(failed)?;
         place.connection.backend().family(spot.family(), ask).await.map_err(failed)
     }
 

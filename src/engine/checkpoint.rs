@@ -1,7 +1,8 @@
-//! The background processes that run, on disk: what a later daemon looks for.
+//! The background processes of this machine's daemon, on disk: what a later daemon looks for, and what it still knows.
 //!
-//! Invariant: written whole or not at all, before anybody is told of a start or an end; 0600, and without secrets of known shape. Format
-//! version 1; a reader refuses other versions without a fault, and leaves such a file where it is.
+//! Invariant: written whole or not at all, before a process is started, and before anybody is told of a start or an end; 0600, and
+//! command texts without secrets of known shape (a pattern to watch for stays as it is: it would match nothing else). Format version
+//! 2, and version 1 is read; a reader refuses others without a fault, and leaves such a file where it is.
 
 use crate::model::redact::Redactor;
 use crate::model::{Millis, ProcessInfo, Who};
@@ -11,9 +12,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The oldest version that is read: what it lacks has a default.
+const OLDEST: u32 = 1;
 
-/// One background process.
+/// One background process that runs, or was about to be started: then the number in its spot is 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Kept {
     pub(crate) backend: String,
@@ -23,12 +26,46 @@ pub(crate) struct Kept {
     pub(crate) started: Millis,
     pub(crate) cwd: String,
     pub(crate) spot: Spot,
+    /// Bytes of its output that are in its log here.
+    #[serde(default)]
+    pub(crate) read: u64,
+    /// The cap of that log.
+    #[serde(default)]
+    pub(crate) log_cap: Option<u64>,
+    /// Whether its end is to be told.
+    #[serde(default)]
+    pub(crate) notify: bool,
+    /// What its output is looked through for.
+    #[serde(default)]
+    pub(crate) watch: Vec<String>,
+    /// How far that was done, and told.
+    #[serde(default)]
+    pub(crate) watched: u64,
 }
 
-#[derive(Serialize, Deserialize)]
-struct File {
+/// One that has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KeptEnd {
+    pub(crate) row: ProcessInfo,
+    pub(crate) log_cap: u64,
+    /// Whether its end is still to be told.
+    #[serde(default)]
+    pub(crate) notify: bool,
+}
+
+/// What is on disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Checkpoint {
     version: u32,
-    processes: Vec<Kept>,
+    /// The boot id of this machine: what was not on its disk for certain went with another boot.
+    #[serde(default)]
+    pub(crate) boot: Option<String>,
+    /// Those that run; others than a daemon look whether there are any.
+    #[serde(default)]
+    pub(crate) processes: Vec<Kept>,
+    /// Those that have ended and are still listed, the oldest first.
+    #[serde(default)]
+    pub(crate) ended: Vec<KeptEnd>,
 }
 
 /// Only to tell another version from damage.
@@ -48,27 +85,47 @@ impl Kept {
             started: info.started,
             cwd: info.cwd.clone(),
             spot,
+            read: 0,
+            log_cap: None,
+            notify: info.notify,
+            watch: info.watch.clone(),
+            watched: 0,
         }
     }
 }
 
-/// Reads the file. An error says why it is not used; none there is an empty list. Blocking.
-pub(crate) fn read(path: &Path) -> Result<Vec<Kept>, String> {
+impl KeptEnd {
+    /// Makes the entry of a row that has ended.
+    pub(crate) fn new(mut row: ProcessInfo, log_cap: u64, notify: bool) -> Self {
+        row.command = Redactor::default().text(&row.command).into_owned();
+        Self { row, log_cap, notify }
+    }
+}
+
+impl Checkpoint {
+    /// Makes one of this version.
+    pub(crate) fn new(boot: Option<String>, processes: Vec<Kept>, ended: Vec<KeptEnd>) -> Self {
+        Self { version: VERSION, boot, processes, ended }
+    }
+}
+
+/// Reads the file. An error says why it is not used; none there is an empty one. Blocking.
+pub(crate) fn read(path: &Path) -> Result<Checkpoint, String> {
     let text = match std::fs::read(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Checkpoint::default()),
         Err(error) => return Err(error.to_string()),
     };
     let found: Version = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-    if found.version != VERSION {
+    if !(OLDEST..=VERSION).contains(&found.version) {
         return Err(format!("it is of version {}, this is version {VERSION}", found.version));
     }
-    serde_json::from_slice::<File>(&text).map(|file| file.processes).map_err(|error| error.to_string())
+    serde_json::from_slice(&text).map_err(|error| error.to_string())
 }
 
 /// Writes the file: a temporary one on the disk, then a rename. Blocking.
-pub(crate) fn write(path: &Path, processes: Vec<Kept>) -> io::Result<()> {
-    let text = serde_json::to_vec(&File { version: VERSION, processes })?;
+pub(crate) fn write(path: &Path, checkpoint: &Checkpoint) -> io::Result<()> {
+    let text = serde_json::to_vec(checkpoint)?;
     let temporary = path.with_extension("new");
     let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     file.write_all(&text)?;
@@ -79,21 +136,34 @@ pub(crate) fn write(path: &Path, processes: Vec<Kept>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Outcome, ProcessState};
     use std::os::unix::fs::PermissionsExt;
 
     /// What version 1 wrote must always be read.
-    const OLD: &str = r#"{"version":1,"processes":[{"backend":"gpu","session":"main","command":"make","who":{"kind":"operator","name":"you"},"started":5,"cwd":"/srv","spot":{"id":"k7f3q2","root":"/root/.local/state/quarterdeck/background","pid":44,"start":"123","boot":"b","nonce":"0123456789abcdef"}}]}"#;
+    const ONE: &str = r#"{"version":1,"processes":[{"backend":"gpu","session":"main","command":"make","who":{"kind":"operator","name":"you"},"started":5,"cwd":"/srv","spot":{"id":"k7f3q2","root":"/root/.local/state/quarterdeck/background","pid":44,"start":"123","boot":"b","nonce":"0123456789abcdef"}}]}"#;
+    /// And what version 2 wrote.
+    const TWO: &str = r#"{"version":2,"boot":"b-1","processes":[{"backend":"gpu","session":"main","command":"make","who":{"kind":"operator","name":"you"},"started":5,"cwd":"/srv","spot":{"id":"k7f3q2","root":"/root/.local/state/quarterdeck/background","pid":0,"start":"","boot":"","nonce":"0123456789abcdef"},"read":70,"log_cap":1000,"notify":true,"watch":["re:^E"],"watched":60}],"ended":[{"row":{"id":"b2c4d5","backend":"local","session":"main","command":"true","who":{"kind":"agent","name":"script","peer_pid":7},"state":"ended","outcome":"exited","exit_code":3,"started":1,"ended":2,"pid":9,"output_bytes":12,"reads_stdin":false,"background":true,"detached":true,"cwd":"/"},"log_cap":1000,"notify":true}]}"#;
 
     #[test]
-    fn a_file_of_version_1_is_read_and_another_is_left_alone() {
+    fn files_of_both_versions_are_read_and_another_is_left_alone() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("background.json");
-        assert_eq!(read(&path), Ok(vec![]));
-        std::fs::write(&path, OLD).expect("written");
-        let kept = read(&path).expect("read");
-        assert_eq!((kept[0].spot.pid, kept[0].spot.id.as_str()), (44, "k7f3q2"));
-        write(&path, kept.clone()).expect("written");
-        assert_eq!(read(&path), Ok(kept));
+        assert_eq!(read(&path), Ok(Checkpoint::default()));
+        std::fs::write(&path, ONE).expect("written");
+        let one = read(&path).expect("read");
+        let kept = &one.processes[0];
+        assert_eq!((kept.spot.pid, kept.spot.id.as_str(), kept.read, kept.notify), (44, "k7f3q2", 0, false));
+        assert!(one.ended.is_empty());
+        std::fs::write(&path, TWO).expect("written");
+        let two = read(&path).expect("read");
+        let kept = &two.processes[0];
+        assert_eq!((kept.spot.pid, kept.read, kept.log_cap, kept.notify, kept.watched), (0, 70, Some(1000), true, 60));
+        assert_eq!((kept.watch.as_slice(), two.boot.as_deref()), (["re:^E".to_owned()].as_slice(), Some("b-1")));
+        let end = &two.ended[0];
+        assert_eq!(end.row.state, ProcessState::Ended(Outcome::Exited { exit_code: 3 }));
+        assert_eq!((end.row.output_bytes, end.log_cap, end.notify), (12, 1000, true));
+        write(&path, &two).expect("written");
+        assert_eq!(read(&path), Ok(two));
         assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
         std::fs::write(&path, r#"{"version":9,"list":[]}"#).expect("written");
         assert!(read(&path).unwrap_err().contains("version 9"));
@@ -105,14 +175,16 @@ mod tests {
     fn secrets_of_known_shape_are_not_written() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("background.json");
-        let kept: Vec<Kept> = serde_json::from_str::<File>(OLD).expect("read").processes;
+        let two: Checkpoint = serde_json::from_str(TWO).expect("read");
         let info: ProcessInfo = serde_json::from_value(serde_json::json!({
             "id": "k7f3q2", "backend": "gpu", "session": "main", "who": {"kind": "operator", "name": "you"}, "state": "running", "started": 5,
             "command": "curl -H 'Authorization: Bearer ghp_0123456789abcdefghijABCDEFGHIJ012345'",
         }))
         .expect("a row");
-        write(&path, vec![Kept::new(&info, kept[0].spot.clone())]).expect("written");
+        let processes = vec![Kept::new(&info, two.processes[0].spot.clone())];
+        write(&path, &Checkpoint::new(None, processes, vec![KeptEnd::new(info, 1, false)])).expect("written");
         let text = std::fs::read_to_string(&path).expect("read");
-        assert!(!text.contains("ghp_0123456789") && text.contains("[redacted]"), "{text}");
+        assert!(!text.contains("ghp_0123456789"), "{text}");
+        assert_eq!(text.matches("[redacted]").count(), 2, "{text}");
     }
 }

@@ -9,6 +9,7 @@ use super::retention::{self, Retention};
 use super::shared::Shared;
 use super::stray::Strays;
 use super::table::Table;
+use super::watch::Together;
 use super::{Again, CLOSE_LIMIT, EngineError, SHUTDOWN_GRACE, SHUTDOWN_LIMIT, aftermath};
 use crate::backend::Guard;
 use crate::config::{Config, Limits, nearest};
@@ -34,6 +35,7 @@ pub(crate) struct State {
     pub(crate) background: Backgrounds,
     pub(crate) strays: Strays,
     pub(crate) retention: Retention,
+    pub(crate) together: Together,
     watchers: usize,
     stopping: bool,
 }
@@ -75,6 +77,7 @@ impl Core {
             background: Backgrounds::default(),
             strays: Strays::default(),
             retention: Retention::default(),
+            together: Together::default(),
             watchers: 0,
             stopping: false,
         };
@@ -215,6 +218,7 @@ impl Core {
             processes: state.table.rows(),
             sessions: places.iter().flat_map(|p| p.open_sessions()).map(|s| s.info()).collect(),
             notices: self.shared.notices(),
+            told: self.shared.told_lately(),
             prompts: self.shared.prompts.open(),
         }
     }

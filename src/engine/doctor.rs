@@ -94,7 +94,7 @@ async fn skip(backend: &Arc<dyn Backend>, tell: &mpsc::Sender<Finding>) {
 }
 
 /// Knows the secrets that a finding may hold by accident: a start file may print anything.
-fn secrets(core: &Core, place: &Place) -> Redactor {
+pub(super) fn secrets(core: &Core, place: &Place) -> Redactor {
     let (shared, settings) = (&core.shared, &place.settings);
     let mut values: Vec<String> = core.state().config.redact.values.clone();
     let names = shared.secret_names();

@@ -4,6 +4,7 @@
 
 use super::Core;
 use super::place::Place;
+use super::recover::look_for;
 use crate::session::{FollowSettings, Follower};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -45,6 +46,23 @@ pub(super) async fn follow(core: Weak<Core>, backend: String, wake: Arc<Notify>)
             continue;
         }
         drop(now);
+        let unborn: Vec<_> = list.iter().map(|(spot, _)| spot).filter(|spot| spot.pid == 0).cloned().collect();
+        if !unborn.is_empty() {
+            match look_for(&place, &unborn).await {
+                Ok(became) => {
+                    let Some(core) = core.upgrade() else { return };
+                    for (spot, became) in unborn.iter().zip(became) {
+                        core.settle(spot, became).await;
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(%error, backend, "what was about to be started cannot be looked for now");
+                    open = None;
+                    pause(&place, &wake).await;
+                }
+            }
+            continue;
+        }
         let Some(follower) = open.as_mut() else { continue };
         let heard = follower.ask(&list, &wake).await;
         let Some(now) = core.upgrade() else { return };
@@ -79,7 +97,7 @@ pub(super) async fn follow(core: Weak<Core>, backend: String, wake: Arc<Notify>)
 }
 
 async fn opened(place: &Place, root: &str) -> Result<Follower, crate::backend::BackendError> {
-    place.reach(false, false).await?;
+    place.reach(None, false).await?;
     let settings = FollowSettings { shell: place.settings.shell, timeout: place.settings.connect_timeout };
     Follower::open(place.connection.backend(), &settings, root).await
 }

@@ -29,6 +29,9 @@ pub(crate) struct Line {
     pub(crate) pid: Option<u32>,
     #[serde(default)]
     pub(crate) cwd: String,
+    /// Whether its end is to be told.
+    #[serde(default)]
+    pub(crate) notify: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -48,6 +51,7 @@ impl From<ProcessInfo> for Line {
             started: info.started,
             pid: info.pid,
             cwd: info.cwd,
+            notify: info.notify,
         }
     }
 }
@@ -133,6 +137,7 @@ mod tests {
             started: 12,
             pid: Some(44),
             cwd: "/srv".into(),
+            notify: true,
         };
         write(&path, vec![line.clone()]).expect("written");
         assert_eq!(left_behind(&path), [line]);

@@ -13,8 +13,11 @@ mod follow;
 mod hints;
 mod input;
 mod journal;
+mod notify;
 mod place;
 mod prompts;
+mod recheck;
+mod recover;
 mod retention;
 mod run;
 mod send;
@@ -23,16 +26,18 @@ mod signal;
 mod stray;
 mod sweep;
 mod table;
+mod watch;
 
 use crate::backend::BackendError;
 use crate::config::Config;
 use crate::model::{
     Answer, BackendInfo, Chunk, EndedBy, Event, Exec, ExecResult, HostKeyChange, HostKeys, Kept, LogRead, Overview, ProcessInfo,
-    SessionDetail, SessionInfo, Who,
+    SessionDetail, SessionInfo, Told, Who,
 };
 use crate::paths::Paths;
 pub use crate::session::log::{Hold, Reader};
 use crate::session::{Session, log::Log};
+pub use notify::Waiting;
 use place::Place;
 pub use send::{Write, Written};
 use std::sync::Arc;
@@ -177,6 +182,12 @@ impl Engine {
         self.core.wants_input(process).await
     }
 
+    /// Looks for a background process on its backend now, and answers with what was found: an error where the backend cannot be asked.
+    /// Of any other process this is its row. Cancel safe.
+    pub async fn recheck(&self, process: &str) -> Result<ProcessInfo, EngineError> {
+        self.core.recheck(process).await
+    }
+
     /// Everything at this moment.
     pub fn overview(&self) -> Overview {
         self.core.overview()
@@ -229,6 +240,18 @@ impl Engine {
         self.core.ended(process).await
     }
 
+    /// Notes that a call is under way that tells the end of a process once it reaches it, so that `notify` need not.
+    pub fn waits(&self, process: &str) -> Result<Waiting, EngineError> {
+        self.core.waits(process)
+    }
+
+    /// Waits for what a process tells of its output after the number given; without one, for what no such call has heard. Cancel
+    /// safe.
+    pub async fn told(&self, process: &str, after: Option<u64>) -> Result<Told, EngineError> {
+        let queue = self.core.state().table.find(process)?.told.clone();
+        Ok(queue.after(after).await)
+    }
+
     /// Connects a backend now. What its login asks goes to the operators' clients while an operator's call waits here; for anybody
     /// else a login that needs a person fails. Cancel safe: the attempt goes on, its questions are taken back.
     pub async fn connect(&self, backend: &str, operator: bool) -> Result<BackendInfo, EngineError> {
@@ -239,7 +262,7 @@ impl Engine {
             let message = format!("{backend} needs a person: {}", health.reason.unwrap_or_default());
             return Err(EngineError::Unavailable { message, fix: health.fix });
         }
-        place.reach(operator, true).await.map_err(|e| unavailable(backend, e))?;
+        place.reach(operator.then_some("connect"), true).await.map_err(|e| unavailable(backend, e))?;
         Ok(place.info())
     }
 

@@ -84,17 +84,17 @@ impl Place {
 
     /// Waits for the connection: for one attempt at most, unless there is a connection and no `check` of it is wanted.
     ///
-    /// An operator answers what the login asks, and the time that takes does not count. Anybody else is told at once that a person
+    /// An operator, whose call is named, answers what the login asks, and the time that takes does not count. Anybody else is told at once that a person
     /// is waited for. Cancel safe: the attempt goes on, and questions are taken back when no other operator waits.
-    pub(crate) async fn reach(&self, operator: bool, check: bool) -> Result<(), BackendError> {
+    pub(crate) async fn reach(&self, operator: Option<&str>, check: bool) -> Result<(), BackendError> {
         let limit = self.settings.connect_timeout;
         let wait = async {
             // The limit is this function's own.
             if check { self.connection.reconnect(LONGEST).await } else { self.connection.ready(LONGEST).await }
         };
         let late = || self.connection.late(limit);
-        if operator {
-            let _attending = self.desk.attend();
+        if let Some(what) = operator {
+            let _attending = self.desk.attend(what);
             return self.person.within(limit, wait).await.unwrap_or_else(|| Err(late()));
         }
         tokio::select! {

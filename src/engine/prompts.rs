@@ -13,6 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{broadcast, oneshot, watch};
 
+/// Characters of a call that a question names, and how many calls.
+const SHOWN: usize = 80;
+const MOST_SHOWN: usize = 32;
+
 /// The questions of all backends that wait for an answer.
 #[derive(Default)]
 pub(crate) struct Prompts {
@@ -49,14 +53,20 @@ pub(crate) struct Desk {
     events: broadcast::Sender<Event>,
     /// How many calls of operators wait for the backend.
     attending: watch::Sender<u32>,
+    /// What each of them is, oldest first.
+    calls: Mutex<BTreeMap<u64, String>>,
 }
 
 /// An operator's call that waits for a backend.
-pub(crate) struct Attending(Arc<Desk>);
+pub(crate) struct Attending {
+    desk: Arc<Desk>,
+    call: u64,
+}
 
 impl Drop for Attending {
     fn drop(&mut self) {
-        self.0.attending.send_modify(|n| *n -= 1);
+        self.desk.calls.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.call);
+        self.desk.attending.send_modify(|n| *n -= 1);
     }
 }
 
@@ -68,17 +78,25 @@ impl Desk {
             prompts: shared.prompts.clone(),
             events: shared.events.clone(),
             attending: watch::Sender::new(0),
+            calls: Mutex::default(),
         })
     }
 
-    /// Notes that an operator's call waits, until what is given is dropped.
-    pub(crate) fn attend(self: &Arc<Self>) -> Attending {
+    /// Notes that an operator's call waits, until what is given is dropped. `what` says for the person which call it is.
+    pub(crate) fn attend(self: &Arc<Self>, what: &str) -> Attending {
+        let call = self.prompts.next();
+        let what = what.lines().next().unwrap_or_default().chars().take(SHOWN).collect();
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(call, what);
         self.attending.send_modify(|n| *n += 1);
-        Attending(self.clone())
+        Attending { desk: self.clone(), call }
+    }
+
+    fn waiting(&self) -> Vec<String> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).values().take(MOST_SHOWN).cloned().collect()
     }
 
     fn prompt(&self, address: String, question: Question) -> Prompt {
-        Prompt { id: self.prompts.next(), backend: self.backend.clone(), address, question }
+        Prompt { id: self.prompts.next(), backend: self.backend.clone(), address, question, waiting: self.waiting() }
     }
 
     fn say(&self, event: Event) {
@@ -165,7 +183,7 @@ mod tests {
     #[tokio::test]
     async fn the_first_answer_counts_and_everybody_hears_that_it_is_over() {
         let (shared, desk, mut events) = desk();
-        let _attending = desk.attend();
+        let _attending = desk.attend("connect");
         let mut ask = desk.ask("ada@gpu:22".into(), Question::Password { again: false });
         assert!((&mut ask).now_or_never().is_none());
         let id = asked(&mut events);
@@ -181,9 +199,10 @@ mod tests {
     #[tokio::test]
     async fn a_question_goes_with_the_last_call_that_waits() {
         let (shared, desk, mut events) = desk();
-        let (one, other) = (desk.attend(), desk.attend());
+        let (one, other) = (desk.attend("run make"), desk.attend("connect"));
         let mut ask = desk.ask("ada@gpu:22".into(), Question::Password { again: false });
         assert!((&mut ask).now_or_never().is_none());
+        assert_eq!(shared.prompts.open()[0].waiting, ["run make", "connect"]);
         let id = asked(&mut events);
         drop(one);
         assert!((&mut ask).now_or_never().is_none());
@@ -191,7 +210,7 @@ mod tests {
         assert_eq!(ask.await, Answer::Cancel);
         assert!(shared.prompts.answer(id, Answer::Cancel).is_err());
         // A login that is given up takes its question back.
-        let _attending = desk.attend();
+        let _attending = desk.attend("connect");
         let mut ask = desk.ask("ada@gpu:22".into(), Question::Password { again: false });
         assert!((&mut ask).now_or_never().is_none());
         drop(ask);

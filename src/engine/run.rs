@@ -50,6 +50,7 @@ fn deadline(core: &Core, place: &Place, who: &Who, exec: &Exec) -> Result<Option
     if exec.background && (exec.stdin || exec.yield_ms.is_some() || exec.timeout_ms.is_some()) {
         return Err(EngineError::Usage("a background process has no stdin, no time-out and nothing to yield".into()));
     }
+    super::watch::patterns(&exec.watch)?;
     if exec.background {
         return Ok(None);
     }
@@ -98,6 +99,8 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
         reads_stdin: exec.stdin,
         background: exec.background,
         detached: exec.background,
+        notify: exec.notify,
+        watch: exec.watch.clone(),
         cwd: session.info().cwd,
         exit_code_meaning: None,
         warnings: Vec::new(),
@@ -107,6 +110,7 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
     let (stops, stops_in) = mpsc::channel(STOPS);
     let (ended_tell, ended) = watch::channel(false);
     core.add(info.clone(), log.clone(), stops, ended)?;
+    core.look_through(&info.id, 0);
     let stdin = stdin.map(Input::shared).map(|(input, typing)| {
         core.open_stdin(&info.id, typing);
         input
@@ -183,6 +187,9 @@ impl One {
             }
         };
         self.log.finish();
+        if !self.exec.watch.is_empty() {
+            self.core.looked_through(&self.info.id).await;
+        }
         let after = ended.after();
         if let Some((family, pids)) = ended.left.take() {
             // Its row as it began to run: with its directory.
@@ -192,11 +199,15 @@ impl One {
         let result = self.result(ended).await;
         tracing::debug!(parent: &span, outcome = result.outcome.word(), total_us = began.elapsed().as_micros() as u64, bytes = result.total_bytes, "ended");
         self.core.finish(&self.place, &self.info.id, &result);
+        if self.exec.yield_ms.is_some() {
+            self.core.checkpoint_of(&self.info.id).await;
+        }
         ended_tell.send_replace(true);
         // The caller may have gone; the row and the log hold the result.
         if let Some(tell) = tell {
             let _ = tell.send(result);
         }
+        self.core.tell_end(&self.info.id);
         // The result goes out first: what follows wakes threads and starts a program.
         tokio::task::yield_now().await;
         self.session.after(&after);
@@ -227,7 +238,8 @@ impl One {
             let fix = health.fix.unwrap_or_else(|| format!("an operator runs `qd backends connect {}`", self.info.backend));
             return Err(Outcome::BackendUnavailable { reason: format!("{} is down: {why}; {fix}", self.info.backend) });
         }
-        let ready = self.place.reach(self.info.who.kind == WhoKind::Operator, false);
+        let what = format!("run {}", self.info.command.lines().next().unwrap_or_default());
+        let ready = self.place.reach((self.info.who.kind == WhoKind::Operator).then_some(what.as_str()), false);
         tokio::pin!(ready);
         loop {
             tokio::select! {

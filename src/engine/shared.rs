@@ -3,7 +3,7 @@
 use super::clock::Clock;
 use super::prompts::Prompts;
 use crate::backend::{ClientEnv, Guard};
-use crate::model::{Event, Level, Notice};
+use crate::model::{Event, Level, News, Notice, Of, Told};
 use crate::paths::Paths;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +13,8 @@ use tokio::sync::broadcast;
 const EVENTS: usize = 1024;
 /// Notices kept for watchers that come later.
 const NOTICES: usize = 200;
+/// What processes told that is kept for watchers that come later.
+const TOLD: usize = 100;
 
 /// Shared by everything of one engine.
 pub(crate) struct Shared {
@@ -28,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) prompts: Arc<Prompts>,
     secret_names: Mutex<Vec<String>>,
     notices: Mutex<VecDeque<Notice>>,
+    /// What processes told, and the number of the last.
+    told: Mutex<(VecDeque<Told>, u64)>,
 }
 
 impl Shared {
@@ -43,6 +47,7 @@ impl Shared {
             prompts: Arc::default(),
             secret_names: Mutex::new(secret_names),
             notices: Mutex::default(),
+            told: Mutex::default(),
         })
     }
 
@@ -69,6 +74,28 @@ impl Shared {
     /// Gives the notices kept, oldest first.
     pub(crate) fn notices(&self) -> Vec<Notice> {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// Makes a thing told of what a process had to tell; `loud`, to whoever watches now or later.
+    pub(crate) fn news(&self, of: Option<Of>, news: News, loud: bool) -> Told {
+        let mut kept = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.1 += 1;
+        let told = Told { number: kept.1, at: self.clock.now(), of, news };
+        if !loud {
+            return told;
+        }
+        if kept.0.len() == TOLD {
+            kept.0.pop_front();
+        }
+        kept.0.push_back(told.clone());
+        // Sent under the lock, so that the order is that of the numbers.
+        self.tell(Event::Told { told: Box::new(told.clone()) });
+        told
+    }
+
+    /// Gives what was told lately, oldest first.
+    pub(crate) fn told_lately(&self) -> Vec<Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).0.iter().cloned().collect()
     }
 
     /// Takes over the variables that an operator's client hands over.

@@ -4,6 +4,8 @@
 //! never given twice while its row or its log is there.
 
 use super::EngineError;
+use super::notify::Notify;
+use super::watch::{Queue, Watching};
 use crate::model::{Millis, ProcessId, ProcessInfo, ProcessState, Warning, WarningCode};
 use crate::session::{Stop, Typing, log::Log};
 use std::collections::BTreeMap;
@@ -33,6 +35,12 @@ pub(crate) struct Entry {
     pub(crate) stdin: Option<Typing>,
     /// Who of others than its caller wrote to its stdin last.
     pub(crate) writer: Option<String>,
+    /// How it stands with the telling of its end.
+    pub(crate) notify: Notify,
+    /// What looks its output through.
+    pub(crate) watching: Option<Watching>,
+    /// What it told, for those who wait for it.
+    pub(crate) told: Arc<Queue>,
     order: u64,
 }
 
@@ -47,7 +55,20 @@ impl Table {
     /// Adds a row.
     pub(crate) fn add(&mut self, info: ProcessInfo, log: Arc<Log>, stops: mpsc::Sender<Stop>, ended: watch::Receiver<bool>) {
         self.next_order += 1;
-        let entry = Entry { order: self.next_order, info, log, stops, ended, begun: None, stdin: None, writer: None };
+        let notify = Notify::new(info.notify);
+        let entry = Entry {
+            order: self.next_order,
+            info,
+            log,
+            stops,
+            ended,
+            begun: None,
+            stdin: None,
+            writer: None,
+            notify,
+            watching: None,
+            told: Arc::default(),
+        };
         self.rows.insert(entry.info.id.clone(), entry);
     }
 
@@ -88,9 +109,14 @@ impl Table {
 
     /// Gives all rows, oldest first.
     pub(crate) fn rows(&self) -> Vec<ProcessInfo> {
+        self.entries().into_iter().map(Entry::shown).collect()
+    }
+
+    /// Gives all rows with what belongs to them, oldest first.
+    pub(crate) fn entries(&self) -> Vec<&Entry> {
         let mut all: Vec<&Entry> = self.rows.values().collect();
         all.sort_by_key(|entry| entry.order);
-        all.into_iter().map(Entry::shown).collect()
+        all
     }
 
     /// Gives the rows that have not ended, oldest first.
@@ -180,6 +206,8 @@ mod tests {
             reads_stdin: false,
             background: false,
             detached: false,
+            notify: false,
+            watch: Vec::new(),
             cwd: "/".into(),
             exit_code_meaning: None,
             warnings: vec![],

@@ -1,6 +1,6 @@
 //! What a watching client is told, and the whole at one moment.
 
-use super::{BackendInfo, Millis, ProcessId, ProcessInfo, Prompt, SessionInfo};
+use super::{BackendInfo, Millis, ProcessId, ProcessInfo, Prompt, SessionInfo, Told};
 use serde::{Deserialize, Serialize};
 
 /// How loud a notice is.
@@ -76,6 +76,11 @@ pub enum Event {
         /// What.
         notice: Notice,
     },
+    /// A process told what its `notify` or `watch` was for.
+    Told {
+        /// What.
+        told: Box<Told>,
+    },
     /// A login has a question for a person. Operators' clients alone are told.
     Prompt {
         /// Which.
@@ -126,6 +131,9 @@ pub struct Overview {
     pub sessions: Vec<SessionInfo>,
     /// Recent notices, oldest first.
     pub notices: Vec<Notice>,
+    /// What processes told lately (`notify`, `watch`), oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub told: Vec<Told>,
     /// Questions of logins that wait for an answer; for operators' clients alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub prompts: Vec<Prompt>,

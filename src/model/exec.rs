@@ -42,6 +42,10 @@ pub struct Exec {
     pub background: bool,
     /// After so many milliseconds it becomes a background process of the same id, and the answer says `running`.
     pub yield_ms: Option<u64>,
+    /// Whether its end is told once, to whoever watches, unless a wait or a followed log tells it.
+    pub notify: bool,
+    /// Lines of its output that hold one of these are told: plain text, or a regular expression after `re:`.
+    pub watch: Vec<String>,
     /// What the caller says the command is for.
     pub description: Option<String>,
 }

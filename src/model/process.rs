@@ -109,6 +109,12 @@ pub struct ProcessInfo {
     /// Whether it goes on when the daemon ends.
     #[serde(default)]
     pub detached: bool,
+    /// Whether its end is to be told.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub notify: bool,
+    /// The patterns that its output is looked through for; none any more once that was turned off.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watch: Vec<String>,
     /// The directory it started in.
     #[serde(default)]
     pub cwd: String,

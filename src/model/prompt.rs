@@ -157,6 +157,9 @@ pub struct Prompt {
     pub address: String,
     /// What it asks.
     pub question: Question,
+    /// What waits for the answer, as it was when it was asked: the calls of operators, the one first that came first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<String>,
 }
 
 /// The answer.

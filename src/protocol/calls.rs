@@ -71,12 +71,15 @@ calls! {
         /// Whether to wait for more until the process has ended.
         until_end: bool,
     }
-    /// Waits until each of the processes has ended; answers with their rows in the order asked.
+    /// Waits until each of the processes has ended; answers with their rows in the order asked. With `told` on the same stream items
+    /// `Told`: what they told and no wait has heard yet, then what they tell meanwhile.
     Wait("wait") -> Vec<ProcessInfo> {
         /// The processes, by id or unique prefix.
         processes: Vec<String>,
         /// Longest wait in milliseconds; then the rows come as they are.
         timeout_ms: Option<u64>,
+        /// Whether what they tell is wanted too.
+        told: bool,
     }
     /// Waits until a command reads its stdin and nothing is there: true; or until it has ended: false. Refused where that cannot be
     /// known, and for a command without an open stdin.
@@ -84,8 +87,8 @@ calls! {
         /// The process, by id or unique prefix.
         process: String,
     }
-    /// Ends processes, or sends them one signal; answers with their rows once the ending is done (with a signal: once sent). A
-    /// signal that no process of one of them got is an error; the others were sent it all the same.
+    /// Ends processes, or sends them one signal; answers with their rows once the ending is done (with a signal: once sent). All of
+    /// them are tried. What fails of one alone is an error (as a signal that nobody got); of several, its row says it.
     Kill("kill") -> Vec<Killed> {
         /// The processes, by id or unique prefix.
         processes: Vec<String>,
@@ -116,6 +119,12 @@ calls! {
         eof: bool,
         /// How long the output was when the caller looked: refused as `outdated` when it is longer by now.
         expect_offset: Option<u64>,
+    }
+    /// Has a background process looked for on its backend, by number and start time; answers with its row once it was. An error where
+    /// the backend cannot be asked.
+    Recheck("recheck") -> ProcessInfo {
+        /// The process, by id or unique prefix.
+        process: String,
     }
     /// Connects a backend now, skipping any wait; answers when the attempt has succeeded.
     Connect("connect") -> crate::model::BackendInfo {
@@ -204,6 +213,9 @@ pub struct Killed {
     /// With a signal: who got it, as process ids on the backend.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signalled: Vec<u32>,
+    /// Why it was not done to this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<CallError>,
 }
 
 /// The reply to [`FindCall`].

@@ -137,8 +137,15 @@ fn golden_events_still_read() {
         r#"{"event":"prompt","prompt":{"id":7,"backend":"gpu","address":"a","question":{"kind":"host_key","host":"gpu","key":{"key_type":"ssh-ed25519","fingerprint":"SHA256:x","authority":"SHA256:y"},"file":"/f"}}}"#,
         r#"{"event":"prompt","prompt":{"id":7,"backend":"gpu","address":"a","question":{"kind":"host_key_changed","host":"gpu","key":{"key_type":"ssh-ed25519","fingerprint":"SHA256:x"},"known":[{"place":"/f:1","key_type":"ssh-rsa","fingerprint":"SHA256:z","marker":"@revoked"}]}}}"#,
         r#"{"event":"prompt_closed","id":7}"#,
+        r#"{"event":"prompt","prompt":{"id":7,"backend":"gpu","address":"a","question":{"kind":"password","again":true},"waiting":["run make"]}}"#,
         r#"{"event":"process","process":{"id":"b2c4","backend":"gpu","session":"main","command":"sleep 600","who":{"kind":"agent","name":"script"},"state":"stray","stray":{"of":"k7f3","pids":[7,9]},"started":1,"output_bytes":0,"detached":true,"cwd":"/"}}"#,
         r#"{"event":"process","process":{"id":"b2c4","backend":"gpu","session":"main","command":"sleep 600","who":{"kind":"agent","name":"script"},"state":"running","stray":{"of":"k7f3","pids":[7],"adopted_by":{"kind":"operator","name":"you"}},"started":1,"background":true,"detached":true,"cwd":"/"}}"#,
+        r#"{"event":"process","process":{"id":"k7f3","backend":"local","session":"main","command":"true","who":{"kind":"agent","name":"script"},"state":"running","started":1,"notify":true,"watch":["ready","re:^E[0-9]+"]}}"#,
+        r#"{"event":"told","told":{"number":7,"at":1,"of":{"process":"k7f3","backend":"gpu","session":"main","command":"make","who":{"kind":"agent","name":"script","peer_pid":7}},"news":{"news":"ended","outcome":"exited","exit_code":2,"output":"x","truncated":true,"duration_ms":812}}}"#,
+        r#"{"event":"told","told":{"number":8,"at":1,"of":{"process":"k7f3","backend":"gpu","session":"main","command":"make","who":{"kind":"operator","name":"you"}},"news":{"news":"matched","lines":["listening on 80"],"dropped":3}}}"#,
+        r#"{"event":"told","told":{"number":9,"at":1,"of":{"process":"k7f3","backend":"gpu","session":"main","command":"make","who":{"kind":"operator","name":"you"}},"news":{"news":"watch_off","reason":"r"}}}"#,
+        r#"{"event":"told","told":{"number":10,"at":1,"news":{"news":"quiet","for_ms":30000}}}"#,
+        r#"{"event":"told","told":{"number":11,"at":1,"news":{"news":"quiet_over","lines":12}}}"#,
     ] {
         check::<Event>(golden);
     }
@@ -157,6 +164,7 @@ const REQUESTS: &[&str] = &[
     r#"{"method":"find","params":{"backend":"gpu"}}"#,
     r#"{"method":"adopt","params":{"process":"k7f3"}}"#,
     r#"{"method":"send","params":{"process":"k7f3","text":"y\n","eof":true,"expect_offset":7}}"#,
+    r#"{"method":"recheck","params":{"process":"k7f3"}}"#,
     r#"{"method":"connect","params":{"backend":"gpu"}}"#,
     r#"{"method":"disconnect","params":{"backend":"gpu"}}"#,
     r#"{"method":"session_show","params":{"backend":"gpu","session":"main"}}"#,
@@ -191,6 +199,7 @@ fn golden_requests_still_read() {
         again::<calls::FindCall>,
         again::<calls::AdoptCall>,
         again::<calls::SendCall>,
+        again::<calls::Recheck>,
         again::<calls::Connect>,
         again::<calls::Disconnect>,
         again::<calls::SessionShow>,
@@ -209,6 +218,8 @@ fn golden_requests_still_read() {
         again(golden);
     }
     again::<calls::ExecCall>(r#"{"method":"exec","params":{"exec":{"command":"make","background":true,"yield_ms":1000}}}"#);
+    again::<calls::ExecCall>(r#"{"method":"exec","params":{"exec":{"command":"make","background":true,"notify":true,"watch":["re:^E"]}}}"#);
+    again::<calls::Wait>(r#"{"method":"wait","params":{"processes":["k7f3"],"told":true}}"#);
 }
 
 #[test]
@@ -222,6 +233,8 @@ fn golden_replies_still_read() {
     check::<crate::model::Overview>(
         r#"{"daemon":{"pid":7,"version":"0.1.0","started":1,"config":"/c","state_dir":"/s","host":"h"},"default_backend":"local","backends":[],"processes":[],"sessions":[],"notices":[]}"#,
     );
+    check::<crate::model::Overview>(r#"{"told":[{"number":1,"at":1,"news":{"news":"quiet_over","lines":1}}]}"#);
+    check::<crate::model::Told>(r#"{"number":1,"at":1,"news":{"news":"quiet","for_ms":30000}}"#);
     check::<crate::model::SessionDetail>(
         r#"{"info":{"backend":"gpu","name":"main","cwd":"/srv","generation":3,"running":0},"variables":[["A","declare -x A=b"]],"functions":["f"],"aliases":[["ll","ls -l"]],"options":["shopt -s nullglob"],"umask":"0022"}"#,
     );
@@ -238,6 +251,9 @@ fn golden_replies_still_read() {
     );
     check::<calls::Found>(r#"{"strays":[],"others":[7]}"#);
     check::<crate::model::Warning>(r#"{"code":"orphans_left","message":"m","pids":[3],"stray":"b2c4"}"#);
+    check::<calls::Killed>(
+        r#"{"id":"k7f3","backend":"gpu","session":"main","command":"true","who":{"kind":"agent","name":"script"},"state":"unknown","started":1,"failed":{"code":"unavailable","message":"m","fix":"f"}}"#,
+    );
     check::<calls::Sent>(
         r#"{"id":"k7f3","backend":"local","session":"main","command":"cat","who":{"kind":"agent","name":"script"},"state":"running","started":1,"waiting":3}"#,
     );

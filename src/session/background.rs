@@ -52,6 +52,9 @@ impl Spot {
     }
 }
 
+/// Is told where a process will be, before it is started.
+pub type Intend<'a> = &'a (dyn Fn(Spot) -> BoxFuture<'static, ()> + Send + Sync);
+
 /// What was heard of a background process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
@@ -68,8 +71,9 @@ pub enum Heard {
 
 impl Session {
     /// Starts a command in the background, from the session's state and directory as they are now. Gives where it is and the
-    /// directory that it starts in. Not cancel safe: dropped, it may run.
-    pub async fn launch(self: &Arc<Self>, command: &Command) -> Result<(Spot, String), SessionError> {
+    /// directory that it starts in. What `intend` gives is waited for before anything is sent: it is told where the process will
+    /// be, with a number of 0. Not cancel safe: dropped, it may run.
+    pub async fn launch(self: &Arc<Self>, command: &Command, intend: Intend<'_>) -> Result<(Spot, String), SessionError> {
         let mut snapshot = self.ready().await?;
         let secrets = if command.agent.is_none() { self.secrets().await } else { Vec::new() };
         // A wiped folder is met once; then its files are there again.
@@ -109,6 +113,15 @@ impl Session {
             });
             let check = format!("{files}.v");
             let launch = Launch { root: &root, id: &command.id, nonce: &nonce, input: &input, check: Some(&check), bash };
+            let unborn = |root: &str, nonce: &str| Spot {
+                id: command.id.clone(),
+                root: root.to_owned(),
+                pid: 0,
+                start: String::new(),
+                boot: String::new(),
+                nonce: nonce.to_owned(),
+            };
+            intend(unborn(&root, &nonce)).await;
             match self.launch_with(&launch, &kind).await? {
                 Launched::Runs { pid, start, boot } => {
                     return Ok((Spot { id: command.id.clone(), root, pid, start, boot, nonce }, cwd));

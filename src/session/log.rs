@@ -8,6 +8,7 @@ mod hold;
 mod index;
 mod kept;
 mod memory;
+mod reopen;
 
 pub use disk::remove;
 pub use hold::{Hold, Reader};
@@ -86,14 +87,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Log {
     /// Makes a log whose file will be `path` (made on the first write to disk), keeping `cap` bytes whole.
     pub fn create(path: PathBuf, cap: u64) -> Arc<Self> {
+        let disk = Disk::new(path.clone(), cap);
+        Self::with(path, cap, disk, Memory::default(), Index::default(), None)
+    }
+
+    fn with(path: PathBuf, cap: u64, disk: Disk, memory: Memory, index: Index, lost: Option<(u64, String)>) -> Arc<Self> {
+        let (lost, reason) = lost.map_or((0, None), |(bytes, why)| (bytes, Some(why)));
+        let total = memory.total();
         let state = State {
-            memory: Memory::default(),
-            index: Index::default(),
+            memory,
+            index,
             writing: false,
             wanted: 0,
             lingering: false,
-            lost: 0,
-            reason: None,
+            lost,
+            reason,
             sound_from: 0,
             holds: Holds::default(),
             stalled: false,
@@ -101,9 +109,9 @@ impl Log {
         };
         let inner = Inner {
             state: Mutex::new(state),
-            disk: Mutex::new(Disk::new(path.clone(), cap)),
+            disk: Mutex::new(disk),
             cap,
-            total: AtomicU64::new(0),
+            total: AtomicU64::new(total),
             finished: AtomicBool::new(false),
             grown: Notify::new(),
             written: Notify::new(),

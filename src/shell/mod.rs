@@ -7,6 +7,7 @@ pub mod capture;
 pub mod control;
 pub mod explain;
 pub mod functions;
+pub mod intent;
 pub mod look;
 pub mod options;
 pub mod quote;

@@ -4,6 +4,7 @@
 //! nothing to show there is no timer.
 
 use super::Settings;
+use super::deliver::{Hook, sequence};
 use super::effect::Effect;
 use super::hands::Hands;
 use super::input::decode::{Decoder, Input};
@@ -63,7 +64,10 @@ pub(super) struct App<L: Dial> {
     dirty: bool,
     urgent: bool,
     last_frame: Instant,
-    clipboard: Vec<u8>,
+    /// What goes to the terminal beside the frames: the clipboard, bells.
+    aside: Vec<u8>,
+    hook: Option<Hook>,
+    tell: mpsc::Sender<Report<L::Daemon>>,
     had_overview: bool,
 }
 
@@ -72,7 +76,7 @@ impl<L: Dial> App<L> {
         let now = Instant::now();
         Self {
             state,
-            hands: Hands::new(tell),
+            hands: Hands::new(tell.clone()),
             redial: Arc::new(Notify::new()),
             no_setup: false,
             settings,
@@ -88,7 +92,9 @@ impl<L: Dial> App<L> {
             dirty: true,
             urgent: true,
             last_frame: now.checked_sub(FRAME).unwrap_or(now),
-            clipboard: Vec::new(),
+            aside: Vec::new(),
+            hook: None,
+            tell,
             had_overview: false,
         }
     }
@@ -154,11 +160,27 @@ impl<L: Dial> App<L> {
                     _ => None,
                 };
                 self.state.apply(msg);
+                self.carry_alerts();
                 self.open_stdin(opened);
                 return self.state.settle_question();
             }
         }
         Vec::new()
+    }
+
+    /// Carries what is urgent to the person.
+    fn carry_alerts(&mut self) {
+        let nested = !self.state.facts.outer.is_empty();
+        for (i, ring) in self.state.take_rings().into_iter().enumerate() {
+            if i == 0 {
+                self.aside.extend(sequence(&self.settings.ui, nested, &ring.text));
+            }
+            if !self.settings.ui.on_alert.is_empty() {
+                let tell = &self.tell;
+                let hook = self.hook.get_or_insert_with(|| Hook::start(tell.clone()));
+                hook.ring(&self.settings.ui.on_alert, ring);
+            }
+        }
     }
 
     /// A command that was run with its stdin open is typed into at once.
@@ -222,7 +244,7 @@ impl<L: Dial> App<L> {
                 Effect::SaveLeader { leader } => self.save_leader(leader).await,
                 Effect::Copy { text } => {
                     let coded = base64::engine::general_purpose::STANDARD.encode(text);
-                    self.clipboard = format!("\x1b]52;c;{coded}\x07").into_bytes();
+                    self.aside.extend_from_slice(format!("\x1b]52;c;{coded}\x07").as_bytes());
                 }
                 other => {
                     if let Some(msg) = self.hands.start(other) {
@@ -323,10 +345,10 @@ impl<L: Dial> App<L> {
                 self.state.apply(msg);
             }
         }
-        if self.clipboard.is_empty() {
+        if self.aside.is_empty() {
             return frame;
         }
-        let mut out = std::mem::take(&mut self.clipboard);
+        let mut out = std::mem::take(&mut self.aside);
         out.extend(frame.unwrap_or_default());
         Some(out)
     }

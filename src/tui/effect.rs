@@ -24,6 +24,18 @@ pub(super) enum Effect {
     EndStdin { process: ProcessId },
     /// Read a piece of a log.
     Read { process: ProcessId, start: LogStart, max: u64 },
+    /// Read a piece of a log for the log pane.
+    ReadLog { turn: u64, process: ProcessId, start: LogStart, max: u64 },
+    /// Write to the stdin of any command that was started with one.
+    Send { process: ProcessId, backend: String, text: String, eof: bool },
+    /// Have a process looked for on its machine.
+    Recheck { process: ProcessId, backend: String },
+    /// Make a background process of a stray.
+    Adopt { process: ProcessId, backend: String },
+    /// Look for strays on a backend.
+    Find { backend: String },
+    /// End a process if it runs (`end`), and only when that is done run the command.
+    Restart { process: ProcessId, backend: String, end: bool, exec: Exec },
     /// Put text on the clipboard of the terminal.
     Copy { text: String },
     /// Try to reach the daemon now; start it if there is none.

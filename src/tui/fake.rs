@@ -6,7 +6,7 @@ use super::term::tty::watched;
 use super::testing;
 use crate::client::ClientError;
 use crate::model::*;
-use crate::protocol::calls::{Complete, ExecCall, Kill};
+use crate::protocol::calls::{AdoptCall, Complete, ExecCall, FindCall, Found, Kill, Recheck, SendCall, Sent};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -225,6 +225,26 @@ impl Daemon for Fake {
         Ok(())
     }
 
+    async fn send(&self, call: SendCall) -> Result<Sent, ClientError> {
+        self.note(format!("send {} {:?} eof={}", call.process, call.text, call.eof));
+        Ok(Sent { process: testing::process(&call.process, "web", "cat"), waiting: 0 })
+    }
+
+    async fn adopt(&self, call: AdoptCall) -> Result<ProcessInfo, ClientError> {
+        self.note(format!("adopt {}", call.process));
+        Ok(testing::process(&call.process, "web", "cat"))
+    }
+
+    async fn find(&self, call: FindCall) -> Result<Found, ClientError> {
+        self.note(format!("find {}", call.backend));
+        Ok(Found::default())
+    }
+
+    async fn recheck(&self, call: Recheck) -> Result<ProcessInfo, ClientError> {
+        self.note(format!("recheck {}", call.process));
+        Ok(testing::process(&call.process, "web", "cat"))
+    }
+
     async fn complete(&self, call: Complete) -> Result<Vec<String>, ClientError> {
         self.note(format!("complete {}", call.word));
         Ok(vec![format!("{}-done", call.word)])
@@ -317,7 +337,7 @@ impl Stage {
             let flags = rustix::fs::fcntl_getfl(file).unwrap();
             rustix::fs::fcntl_setfl(file, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
         }
-        let task = tokio::spawn(on(near, options, fake.clone()));
+        let task = tokio::spawn(on(near, options, fake.clone(), Some(std::thread::current().id())));
         Self { fake, far: Some(watched(far).unwrap()), screen: vt100::Parser::new(rows, cols, 0), raw: Vec::new(), task: Some(task) }
     }
 

@@ -98,6 +98,29 @@ pub(super) fn outcome(outcome: &Outcome) -> String {
     }
 }
 
+/// Says how a command ended, with the reason where there is one.
+pub(super) fn reason(ended: &Outcome) -> String {
+    match ended {
+        Outcome::TransportLost { reason }
+        | Outcome::SpawnFailed { reason }
+        | Outcome::BackendUnavailable { reason }
+        | Outcome::Lost { reason } => reason.clone(),
+        other => outcome(other),
+    }
+}
+
+/// Says how a process is, in a word or two.
+pub(super) fn standing(info: &ProcessInfo) -> String {
+    match &info.state {
+        ProcessState::Starting => "waiting".to_owned(),
+        ProcessState::Running => "running".to_owned(),
+        ProcessState::Stopping => "stopping".to_owned(),
+        ProcessState::Unknown => "unknown".to_owned(),
+        ProcessState::Stray => "stray".to_owned(),
+        ProcessState::Ended(ended) => outcome(ended),
+    }
+}
+
 /// Gives how long a process has run, or ran.
 pub(super) fn elapsed(info: &ProcessInfo, now: Millis) -> i64 {
     match info.state {

@@ -6,8 +6,8 @@ use super::effect::Effect;
 use super::link::{Daemon, Feed, Report, Run, Said};
 use super::state::apply::{Msg, Refused};
 use crate::client::ClientError;
-use crate::model::{Exec, LogRead, ProcessId};
-use crate::protocol::calls::{AnswerCall, Complete, ExecCall, Kill};
+use crate::model::{Exec, LogRead, Outcome, ProcessId};
+use crate::protocol::calls::{AdoptCall, AnswerCall, Complete, ExecCall, FindCall, Kill, Recheck, SendCall};
 use std::collections::HashMap;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -96,6 +96,45 @@ impl<D: Daemon> Hands<D> {
                     tell.send(Report::Msg(Msg::Read { epoch, process, chunk })).await.ok();
                 });
             }
+            Effect::ReadLog { turn, process, start, max } => {
+                let epoch = self.epoch;
+                tokio::spawn(async move {
+                    let chunk = patiently(daemon.read(LogRead { process, start, max })).await.map(Box::new);
+                    tell.send(Report::Msg(Msg::LogRead { epoch, turn, chunk })).await.ok();
+                });
+            }
+            Effect::Send { process, backend, text, eof } => {
+                let call = SendCall { process, text, eof, expect_offset: None };
+                tokio::spawn(said(tell, backend, "cannot write to its stdin", async move {
+                    let waiting = daemon.send(call).await?.waiting;
+                    Ok((waiting > 0).then(|| format!("it does not read now: {waiting} bytes wait for it")))
+                }));
+            }
+            Effect::Recheck { process, backend } => {
+                tokio::spawn(said(tell, backend, "cannot be rechecked", async move {
+                    let row = daemon.recheck(Recheck { process }).await?;
+                    Ok(Some(format!("{} on {} was looked for: {}", row.id, row.backend, super::format::standing(&row))))
+                }));
+            }
+            Effect::Adopt { process, backend } => {
+                tokio::spawn(said(tell, backend, "cannot be adopted", async move {
+                    let row = daemon.adopt(AdoptCall { process }).await?;
+                    Ok(Some(format!("{} on {} is a background process now", row.id, row.backend)))
+                }));
+            }
+            Effect::Find { backend } => {
+                tokio::spawn(said(tell, backend.clone(), "cannot be searched for strays", async move {
+                    let found = daemon.find(FindCall { backend }).await?;
+                    let others = match found.others.len() {
+                        0 => String::new(),
+                        n => format!("; {n} processes that other daemons' commands left are let alone"),
+                    };
+                    Ok(Some(format!("{} found{others}", super::format::count(found.strays.len() as u64, "stray"))))
+                }));
+            }
+            Effect::Restart { process, backend, end, exec } => {
+                tokio::spawn(said(tell, backend, "was not run again", async move { restart(daemon, process, end, exec).await }));
+            }
             Effect::Stdin { process, bytes } => return self.feed(&process, Typed::Bytes(bytes)),
             Effect::EndStdin { process } => return self.feed(&process, Typed::End),
             Effect::Copy { .. } | Effect::Redial | Effect::SaveLeader { .. } | Effect::Suspend | Effect::Leave => {}
@@ -118,7 +157,13 @@ fn refuse(effect: Effect) -> Option<Msg> {
     let text = "there is no daemon at the moment".to_owned();
     match effect {
         Effect::Exec { ticket, exec } => Some(Msg::Ended { ticket, process: None, result: Err(refused(&exec, text)) }),
-        Effect::End { backend, .. } | Effect::Connect { backend } => Some(Msg::Failed { backend: Some(backend), text }),
+        Effect::End { backend, .. }
+        | Effect::Connect { backend }
+        | Effect::Send { backend, .. }
+        | Effect::Recheck { backend, .. }
+        | Effect::Adopt { backend, .. }
+        | Effect::Find { backend }
+        | Effect::Restart { backend, .. } => Some(Msg::Failed { backend: Some(backend), text }),
         Effect::Complete { ticket, .. } => Some(Msg::Completed { ticket, words: Err(text) }),
         Effect::Stdin { .. } | Effect::EndStdin { .. } => Some(Msg::Failed { backend: None, text }),
         // Reads are asked for again after the next overview.
@@ -163,6 +208,48 @@ fn spawn_failing<D: Daemon>(
             tell.send(Report::Msg(Msg::Failed { backend, text })).await.ok();
         }
     });
+}
+
+/// Runs a call and tells what it has to say, or why it failed.
+async fn said<D: Daemon>(
+    tell: mpsc::Sender<Report<D>>,
+    backend: String,
+    what: &'static str,
+    call: impl Future<Output = Result<Option<String>, ClientError>> + Send + 'static,
+) {
+    let text = match call.await {
+        Ok(None) => return,
+        Ok(Some(text)) => text,
+        Err(e) => format!("{what}: {}", explain(&e)),
+    };
+    tell.send(Report::Msg(Msg::Failed { backend: Some(backend), text })).await.ok();
+}
+
+/// Ends a process, if it is to be ended, and runs its command again once that is done.
+async fn restart<D: Daemon>(daemon: D, process: ProcessId, end: bool, exec: Exec) -> Result<Option<String>, ClientError> {
+    if end {
+        let ended = daemon.kill(Kill { processes: vec![process.clone()], signal: None, grace_ms: None }).await?;
+        let done = ended.iter().any(|row| row.process.id == process && row.process.state.is_ended());
+        if !done {
+            return Ok(Some(format!("{process} has not ended: its command was not run again")));
+        }
+    }
+    let mut items = daemon.exec(ExecCall { exec, follow: false, files: false }).await?;
+    let mut started = None;
+    while let Some(said) = items.next().await {
+        match said? {
+            Said::Started(info) => started = Some(info.id),
+            Said::Ended(result) => {
+                let id = started.unwrap_or(result.process_id);
+                return Ok(Some(match result.outcome {
+                    Outcome::Running => format!("runs again as {id}"),
+                    other => format!("{id} was not started: {}", super::format::reason(&other)),
+                }));
+            }
+            Said::Other => {}
+        }
+    }
+    Err(ClientError::Gone("the connection ended".to_owned()))
 }
 
 /// Runs a command of the input line to its end.

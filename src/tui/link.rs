@@ -23,6 +23,10 @@ pub(super) trait Daemon: Clone + Send + Sync + 'static {
     fn kill(&self, call: calls::Kill) -> impl Future<Output = Result<Vec<calls::Killed>, ClientError>> + Send;
     fn connect(&self, backend: String) -> impl Future<Output = Result<(), ClientError>> + Send;
     fn answer(&self, call: calls::AnswerCall) -> impl Future<Output = Result<(), ClientError>> + Send;
+    fn send(&self, call: calls::SendCall) -> impl Future<Output = Result<calls::Sent, ClientError>> + Send;
+    fn adopt(&self, call: calls::AdoptCall) -> impl Future<Output = Result<ProcessInfo, ClientError>> + Send;
+    fn find(&self, call: calls::FindCall) -> impl Future<Output = Result<calls::Found, ClientError>> + Send;
+    fn recheck(&self, call: calls::Recheck) -> impl Future<Output = Result<ProcessInfo, ClientError>> + Send;
     fn complete(&self, call: calls::Complete) -> impl Future<Output = Result<Vec<String>, ClientError>> + Send;
 }
 
@@ -93,6 +97,22 @@ impl Daemon for Client {
     }
 
     async fn answer(&self, call: calls::AnswerCall) -> Result<(), ClientError> {
+        self.call(call).await
+    }
+
+    async fn send(&self, call: calls::SendCall) -> Result<calls::Sent, ClientError> {
+        self.call(call).await
+    }
+
+    async fn adopt(&self, call: calls::AdoptCall) -> Result<ProcessInfo, ClientError> {
+        self.call(call).await
+    }
+
+    async fn find(&self, call: calls::FindCall) -> Result<calls::Found, ClientError> {
+        self.call(call).await
+    }
+
+    async fn recheck(&self, call: calls::Recheck) -> Result<ProcessInfo, ClientError> {
         self.call(call).await
     }
 

@@ -4,6 +4,7 @@
 //! changing the state and drawing are three steps: only `app` waits, only `state` and `update` change, only `view` draws.
 
 mod app;
+mod deliver;
 mod effect;
 #[cfg(test)]
 mod fake;

@@ -20,6 +20,7 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::ThreadId;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -105,11 +106,11 @@ pub async fn run(options: Options) -> Result<String, TuiError> {
     }
     let tty = tty::open().map_err(|e| TuiError::NoTerminal(e.to_string()))?;
     let connect = options.connect.clone();
-    on(tty, options, connect).await
+    on(tty, options, connect, None).await
 }
 
-/// Runs on a terminal with a way to the daemon.
-pub(super) async fn on<L: Dial>(tty: File, options: Options, dial: L) -> Result<String, TuiError> {
+/// Runs on a terminal with a way to the daemon. `only` names the thread whose panics are its own, where not the whole process is.
+pub(super) async fn on<L: Dial>(tty: File, options: Options, dial: L, only: Option<ThreadId>) -> Result<String, TuiError> {
     let mut signals = Signals::new().map_err(TuiError::Setup)?;
     let (tell, mut reports) = mpsc::channel(256);
     let mut app: App<L> = make(&options, tty::size(&tty), tell.clone());
@@ -123,7 +124,9 @@ pub(super) async fn on<L: Dial>(tty: File, options: Options, dial: L) -> Result<
                 // Nothing was asked yet, so nothing is to be done.
                 app.report(report).await;
             }
-            with_terminal(tty, &mut app, &mut reports, &mut signals, options.settings.ui.mouse).await
+            let guard = tty.try_clone().and_then(|tty| Guard::new(tty, options.settings.ui.mouse)).map_err(TuiError::Setup)?;
+            guard.hook_panics(only);
+            with_terminal(tty, &guard, &mut app, &mut reports, &mut signals).await
         }
     };
     drop(reports);
@@ -177,18 +180,16 @@ fn make<L: Dial>(options: &Options, size: (u16, u16), tell: mpsc::Sender<Report<
 /// Takes the terminal, runs the loop, gives the terminal back.
 async fn with_terminal<L: Dial>(
     tty: File,
+    guard: &Arc<Guard>,
     app: &mut App<L>,
     reports: &mut mpsc::Receiver<Report<L::Daemon>>,
     signals: &mut Signals,
-    mouse: bool,
 ) -> Result<(), TuiError> {
     let clone = || tty.try_clone().map_err(TuiError::Setup);
-    let guard = Guard::new(clone()?, mouse).map_err(TuiError::Setup)?;
-    guard.hook_panics();
     let mut keys = Keys::new(clone()?).map_err(TuiError::Setup)?;
     let mut frames = Frames::start(clone()?, guard.clone()).map_err(TuiError::Setup)?;
     guard.enter().map_err(TuiError::Setup)?;
-    let result = turn(&tty, app, reports, signals, &guard, &mut keys, &mut frames).await;
+    let result = turn(&tty, app, reports, signals, guard, &mut keys, &mut frames).await;
     guard.restore();
     result
 }

@@ -67,6 +67,7 @@ pub(super) fn overview() -> Overview {
                 running: 0,
             },
         ],
+        told: Vec::new(),
         notices: Vec::new(),
         prompts: Vec::new(),
     }
@@ -112,6 +113,8 @@ pub(super) fn process(id: &str, backend: &str, command: &str) -> ProcessInfo {
         reads_stdin: false,
         background: false,
         detached: false,
+        notify: false,
+        watch: Vec::new(),
         cwd: String::new(),
         exit_code_meaning: None,
         warnings: Vec::new(),

@@ -17,6 +17,8 @@ mod harness_works;
 mod kill;
 mod logins;
 mod machines;
+mod notify;
+mod process_ui;
 mod prompts;
 mod strays;
 mod terminal_ui;

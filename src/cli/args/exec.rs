@@ -37,6 +37,11 @@ pub(crate) enum Json {
     Events,
 }
 
+/// Checks a pattern before anything is asked of a daemon.
+fn watch(text: &str) -> Result<String, String> {
+    crate::model::watch_pattern(text).map(|_| text.to_owned())
+}
+
 /// Runs one command.
 #[derive(Args, Clone, Debug)]
 #[command(override_usage = USAGE, after_help = EXAMPLES)]
@@ -64,6 +69,14 @@ pub(crate) struct ExecArgs {
     /// Return after this time with exit code 79 when it still runs; it goes on in the background under its id
     #[arg(long = "yield", value_name = "TIME", value_parser = duration::positive, allow_hyphen_values = true)]
     pub(crate) yield_after: Option<Duration>,
+
+    /// Have its end told once, to whoever watches; not when `qd wait` or `qd logs -f` told it already
+    #[arg(long)]
+    pub(crate) notify: bool,
+
+    /// With -d or --yield: have lines of its output told that hold this: plain text, or re:REGEX (repeatable)
+    #[arg(long, value_name = "PATTERN", value_parser = watch, allow_hyphen_values = true)]
+    pub(crate) watch: Vec<String>,
 
     /// Set a variable for this command alone (repeatable)
     #[arg(short, long = "env", value_name = "NAME=VALUE")]

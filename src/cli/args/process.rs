@@ -92,18 +92,22 @@ Examples:
   qd wait k7f3 b2c4
   qd wait --until 'pattern=listening on' --timeout 30s k7f3
   qd wait --until input k7f3 && qd send k7f3 --submit yes
+  qd wait --until match k7f3
 
 Several commands: all of them are waited for. Exit code: the command's own; of
 several, the highest; 124 when the time ran out first. With --until of other than
 exit: 0 when it came, 1 when a command ended before it did. With --json each row
-says whether it `came`. Whether a command wants input is known on local alone (1 and
+says whether it `came`. What a command tells that was started with --watch is said on
+stderr as it comes, with --json it is in the rows (`told`); --until match ends at
+the first that no wait has heard, and prints its lines. After a restart of the daemon
+within 30 s the wait goes on. Whether a command wants input is known on local alone (1 and
 an error elsewhere), and seen of a plain read of its stdin, not of poll and select.")]
 pub(crate) struct WaitArgs {
     /// The commands' ids, or unique prefixes of them
     #[arg(value_name = "ID", required = true)]
     pub(crate) ids: Vec<String>,
     /// Wait for: exit; output (more of it); quiet=MS (none for so long);
-    /// pattern=RE (in a line of it); input (it reads its open stdin and nothing is there)
+    /// pattern=RE (in a line of it); match (of its --watch); input (it reads its open stdin and nothing is there)
     #[arg(long, value_name = "WHAT", value_parser = crate::cli::wait::until, default_value = "exit", hide_default_value = true)]
     pub(crate) until: crate::cli::wait::Until,
     /// With output and pattern: look from this byte of the log on, or from its end [default: output: end, pattern: 0]
@@ -162,7 +166,8 @@ pub(crate) struct SendArgs {
 Without -s the command and all that it started are ended: first politely (TERM),
 after the grace time for certain (KILL), and it is checked that nothing is left.
 With -s one signal is sent and nothing more is done; it is told who got it, and an
-error (exit code 1) when nobody did.")]
+error (exit code 1) when nobody did. Of several commands each failure is told, and
+the highest of their exit codes is that of qd.")]
 pub(crate) struct KillArgs {
     /// The commands' ids, or unique prefixes of them
     #[arg(value_name = "ID", required = true)]

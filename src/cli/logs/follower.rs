@@ -2,13 +2,13 @@
 //!
 //! Invariant: it knows the next byte that it wants, so that nothing is printed twice and nothing is left out unsaid.
 
-use super::Clean;
 use super::form::Form;
 use super::last::Last;
 use super::lines::{Line, Lines};
 use crate::cli::args::LogsArgs;
 use crate::cli::failure::Failure;
 use crate::client::{Client, ClientError, Item};
+use crate::model::clean::Clean;
 use crate::model::{LogStart, ProcessInfo};
 use crate::protocol::calls::{Follow, StartParams};
 use regex::bytes::Regex;

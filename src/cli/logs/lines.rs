@@ -2,7 +2,7 @@
 //!
 //! Invariant: memory is bounded by one line of at most 1 MiB; a longer one comes in pieces.
 
-use super::Clean;
+use crate::model::clean::Clean;
 use regex::bytes::Regex;
 
 /// The longest line that is taken as one.

@@ -2,9 +2,9 @@
 //!
 //! Invariant: everything is learned from the stream of the log; nothing is asked again and again.
 
-use crate::cli::logs::Clean;
 use crate::client::{Client, ClientError, Item};
-use crate::model::LogStart;
+use crate::model::clean::Clean;
+use crate::model::{LogStart, ProcessInfo};
 use crate::protocol::calls::{Follow, StartParams, WaitInput};
 use regex::bytes::Regex;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 /// The longest line that a pattern is looked for in; a longer one is looked at in pieces.
 const LONGEST_LINE: usize = 1 << 20;
-const FORMS: &str = "expected exit, output, quiet=MS, pattern=RE or input";
+const FORMS: &str = "expected exit, output, quiet=MS, pattern=RE, match or input";
 
 /// What is waited for.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub(crate) enum Until {
     Quiet(Duration),
     /// A line of the output that matches; the last one need not be whole.
     Pattern(Regex),
+    /// What it was started with `--watch` for, since somebody waited last.
+    Match,
     /// The command reads its stdin, and nothing is there.
     Input,
 }
@@ -39,6 +41,7 @@ pub(crate) fn parse(text: &str) -> Result<Until, String> {
             _ => Err("expected milliseconds after quiet=, as quiet=500".into()),
         },
         ("pattern", Some(re)) if !re.is_empty() => Regex::new(re).map(Until::Pattern).map_err(|e| e.to_string()),
+        ("match", None) => Ok(Until::Match),
         ("input", None) => Ok(Until::Input),
         _ => Err(FORMS.into()),
     }
@@ -62,32 +65,66 @@ impl Until {
     }
 }
 
-/// Waits until it has come for one command: true; or until the command has ended without it: false. Cancel safe.
-pub(super) async fn come(client: &Client, process: &str, until: &Until, from: Option<LogStart>) -> Result<bool, ClientError> {
-    if matches!(until, Until::Input) {
-        return client.call(WaitInput { process: process.to_owned() }).await;
+/// What is waited for of one command, over as many connections as that takes.
+pub(super) struct Seek<'u> {
+    pub(super) id: String,
+    pub(super) until: &'u Until,
+    /// Whether it came; none as long as that is not known.
+    pub(super) came: Option<bool>,
+    /// The next byte of the log that is wanted.
+    next: u64,
+    lines: Lines,
+}
+
+impl<'u> Seek<'u> {
+    /// Makes one that looks from a place in the log on.
+    pub(super) fn new(row: &ProcessInfo, until: &'u Until, from: Option<LogStart>) -> Self {
+        let next = match (from, until) {
+            (Some(LogStart::Offset(offset)), _) => offset.min(row.output_bytes),
+            (None, Until::Pattern(_)) => 0,
+            _ => row.output_bytes,
+        };
+        Self { id: row.id.clone(), until, came: None, next, lines: Lines { next, ..Lines::default() } }
     }
-    let whole = if matches!(until, Until::Pattern(_)) { LogStart::Offset(0) } else { END };
-    let start = from.unwrap_or(whole);
-    let follow = Follow { process: process.to_owned(), start: StartParams(start), until_end: true };
-    let mut items = client.follow(follow).await?;
-    let mut lines = Lines::default();
-    loop {
-        let item = match until {
-            Until::Quiet(time) => match timeout(*time, items.next()).await {
-                Ok(item) => item,
-                Err(_) => return Ok(true),
-            },
-            _ => items.next().await,
-        };
-        let come = match (item.transpose()?, until) {
-            (Some(Item::Data { bytes, .. }), Until::Output) => !bytes.is_empty(),
-            (Some(Item::Data { offset, bytes, .. }), Until::Pattern(re)) => lines.feed(offset, &bytes, re),
-            (Some(Item::Followed(_)) | None, _) => return Ok(matches!(until, Until::Exit | Until::Quiet(_))),
-            _ => false,
-        };
-        if come {
-            return Ok(true);
+
+    /// Waits until it has come, or the command has ended without it. After a failure it can go on, on another connection.
+    pub(super) async fn go(&mut self, client: &Client) -> Result<(), ClientError> {
+        if self.came.is_none() {
+            self.came = Some(self.come(client).await?);
+        }
+        Ok(())
+    }
+
+    async fn come(&mut self, client: &Client) -> Result<bool, ClientError> {
+        if matches!(self.until, Until::Input) {
+            return client.call(WaitInput { process: self.id.clone() }).await;
+        }
+        let follow = Follow { process: self.id.clone(), start: StartParams(LogStart::Offset(self.next)), until_end: true };
+        let mut items = client.follow(follow).await?;
+        loop {
+            let item = match self.until {
+                Until::Quiet(time) => match timeout(*time, items.next()).await {
+                    Ok(item) => item,
+                    Err(_) => return Ok(true),
+                },
+                _ => items.next().await,
+            };
+            let come = match (item.transpose()?, self.until) {
+                (Some(Item::Data { offset, bytes, .. }), until) => {
+                    self.next = offset + bytes.len() as u64;
+                    match until {
+                        Until::Output => !bytes.is_empty(),
+                        Until::Pattern(re) => self.lines.feed(offset, &bytes, re),
+                        _ => false,
+                    }
+                }
+                (Some(Item::Followed(_)), _) => return Ok(matches!(self.until, Until::Exit | Until::Quiet(_))),
+                (None, _) => return Err(ClientError::Gone("it closed the connection".into())),
+                _ => false,
+            };
+            if come {
+                return Ok(true);
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The plain calls, and calls that are no calls.
 
 use super::*;
-use crate::model::{EndedBy, Event, LogRead, LogStart, ProcessState, Run, SessionInfo};
+use crate::client::Waited;
+use crate::model::{EndedBy, Event, LogRead, LogStart, News, Of, ProcessState, Run, SessionInfo, Told, Who, WhoKind};
 use crate::protocol::calls::{
     Call, Complete, Connect as ConnectCall, Disconnect, Doctor, ErrorCode, Kill, SendCall, SessionClose, SessionReset, SessionShow, Wait,
 };
@@ -56,7 +57,8 @@ async fn wait_answers_in_the_order_asked_or_when_its_time_is_over() {
     let client = Bench::new().agent().await;
     let (mut held, first) = started(&client, "hold").await;
     let (_done, second) = started(&client, "exit 0").await;
-    let wait = |processes: &[&String], timeout_ms| Wait { processes: processes.iter().map(|p| (*p).clone()).collect(), timeout_ms };
+    let wait =
+        |processes: &[&String], timeout_ms| Wait { processes: processes.iter().map(|p| (*p).clone()).collect(), timeout_ms, told: false };
     let rows = capped(client.call(wait(&[&second, &first], Some(20)))).await.unwrap();
     assert_eq!(rows.iter().map(|row| row.state.is_ended()).collect::<Vec<_>>(), [true, false]);
     let both = wait(&[&second, &first], None);
@@ -207,4 +209,60 @@ async fn findings_come_one_by_one_and_an_examination_ends_with_its_client() {
     assert!(!bench.double.heard().given_up);
     drop(findings);
     until(&client, || bench.double.heard().given_up).await;
+}
+
+#[tokio::test]
+async fn a_wait_hears_what_its_processes_tell_and_before_their_end() {
+    let bench = Bench::new();
+    let client = bench.agent().await;
+    let (mut held, id) = started(&client, "hold").await;
+    let told = |number, process: &str| Told {
+        number,
+        at: 1,
+        of: Some(Of {
+            process: process.into(),
+            backend: "local".into(),
+            session: "main".into(),
+            command: "hold".into(),
+            who: Who { kind: WhoKind::Operator, name: "you".into(), peer_pid: None },
+        }),
+        news: News::Matched { lines: vec!["ready".into()], dropped: 0 },
+    };
+    bench.double.tell(told(1, &id));
+    bench.double.tell(told(2, "another"));
+    let mut waits = client.wait(Wait { processes: vec![id.clone()], timeout_ms: None, told: true }).await.unwrap();
+    let number = |waited| match waited {
+        Some(Ok(Waited::Told(told))) => told.number,
+        other => panic!("nothing told: {other:?}"),
+    };
+    assert_eq!(number(waits.next().await), 1);
+    bench.double.tell(told(3, &id));
+    assert_eq!(number(waits.next().await), 3);
+    bench.double.tell(told(4, &id));
+    let killed = client.call(Kill { processes: vec![id.clone()], signal: None, grace_ms: None }).await.unwrap();
+    assert!(killed[0].failed.is_none());
+    assert_eq!(number(waits.next().await), 4);
+    assert!(matches!(waits.next().await, Some(Ok(Waited::Rows(rows))) if rows[0].id == id && rows[0].state.is_ended()));
+    assert!(waits.next().await.is_none());
+    finish(&mut held).await.unwrap();
+}
+
+#[tokio::test]
+async fn of_several_each_failure_is_told_and_of_one_it_is_the_calls() {
+    let client = Bench::new().agent().await;
+    let (mut held, runs) = started(&client, "hold").await;
+    let (mut done, ended) = started(&client, "exit 0").await;
+    finish(&mut done).await.unwrap();
+    let signal = |processes: &[&String]| Kill {
+        processes: processes.iter().map(|p| (*p).clone()).collect(),
+        signal: Some("TERM".into()),
+        grace_ms: None,
+    };
+    assert_eq!(code(client.call(signal(&[&ended])).await.unwrap_err()), ErrorCode::Refused);
+    let rows = client.call(signal(&[&ended, &runs, &ended])).await.unwrap();
+    let failed: Vec<Option<ErrorCode>> = rows.iter().map(|row| row.failed.as_ref().map(|error| error.code)).collect();
+    assert_eq!(failed, [Some(ErrorCode::Refused), None, Some(ErrorCode::Refused)]);
+    assert_eq!(rows[1].signalled, [7, 9]);
+    client.call(Kill { processes: vec![runs], signal: None, grace_ms: None }).await.unwrap();
+    finish(&mut held).await.unwrap();
 }

@@ -146,6 +146,8 @@ impl Kept {
             reads_stdin: false,
             background: adopted,
             detached: true,
+            notify: false,
+            watch: Vec::new(),
             cwd: self.cwd,
             exit_code_meaning: None,
             warnings: vec![Warning::new(WarningCode::OutputLost, text)],

@@ -132,6 +132,8 @@ impl Core {
             reads_stdin: false,
             background: false,
             detached: true,
+            notify: false,
+            watch: Vec::new(),
             cwd,
             exit_code_meaning: None,
             warnings: Vec::new(),

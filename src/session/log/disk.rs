@@ -77,6 +77,61 @@ impl Disk {
         }
     }
 
+    /// Takes up the files that are there. Gives the length of the whole log, and how much of it is not kept. An error says why they
+    /// do not belong together. Blocking.
+    pub(super) fn reopen(path: PathBuf, cap: u64) -> Result<(Self, u64, u64), String> {
+        let mut disk = Self::new(path, cap);
+        let fault = |e: io::Error| format!("{} cannot be read: {e}", disk.path.display());
+        let numbers = disk.segments_there().map_err(fault)?;
+        let main = match File::open(&disk.path) {
+            Ok(main) => main,
+            Err(e) if e.kind() == io::ErrorKind::NotFound && numbers.is_empty() => return Ok((disk, 0, 0)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(format!("{} is gone", disk.path.display())),
+            Err(e) => return Err(fault(e)),
+        };
+        let len = main.metadata().map_err(fault)?.len();
+        let index_len = std::fs::metadata(index_path(&disk.path)).map_or(0, |found| found.len());
+        if len > cap {
+            return Err(format!("{} is longer than its cap of {cap} bytes", disk.path.display()));
+        }
+        if hole(&main, len).map_err(fault)? {
+            return Err(format!("{} has a hole: the disk was full", disk.path.display()));
+        }
+        let lengths = numbers.iter().map(|n| std::fs::metadata(disk.segment_path(*n)).map(|found| found.len()));
+        let lengths: Vec<u64> = lengths.collect::<io::Result<_>>().map_err(fault)?;
+        let follow = numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]) && numbers.len() <= SEGMENTS;
+        let full = lengths.iter().rev().skip(1).all(|len| *len == disk.segment) && lengths.last().is_none_or(|len| *len <= disk.segment);
+        if !follow || !full || !numbers.is_empty() && len < cap {
+            return Err(format!("the parts of {} do not fit together", disk.path.display()));
+        }
+        let total = numbers.last().zip(lengths.last()).map_or(len, |(number, last)| cap + number * disk.segment + last);
+        let lost = numbers.first().map_or(0, |first| first * disk.segment);
+        (disk.made, disk.index_len) = (true, index_len / super::index::RECORD * super::index::RECORD);
+        disk.tail = numbers.into_iter().map(|number| (number, None)).collect();
+        Ok((disk, total, lost))
+    }
+
+    /// Whether there is an index on disk.
+    pub(super) fn has_index(&self) -> bool {
+        self.index_len > 0
+    }
+
+    /// The numbers of the segments that are there, in order.
+    fn segments_there(&self) -> io::Result<Vec<u64>> {
+        let (Some(folder), Some(name)) = (self.path.parent(), self.path.file_name().and_then(|n| n.to_str())) else {
+            return Ok(Vec::new());
+        };
+        let entries = match std::fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(e),
+        };
+        let number = |file: std::ffi::OsString| file.to_str()?.strip_prefix(name)?.strip_prefix(".tail")?.parse().ok();
+        let mut numbers: Vec<u64> = entries.flatten().filter_map(|entry| number(entry.file_name())).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
     /// Appends records to the index beside the log.
     pub(super) fn write_index(&mut self, records: &[u8]) -> io::Result<()> {
         if records.is_empty() {
@@ -156,7 +211,7 @@ impl Disk {
         // What was a hole in it is counted already.
         let counted: u64 = self.holes.iter().map(|h| h.end.min(gone.end).saturating_sub(h.start.max(gone.start))).sum();
         lost.bytes += self.segment - counted;
-        lost.reason.get_or_insert_with(|| format!("the log is over its cap of {} bytes: the middle is not kept", self.cap));
+        lost.reason.get_or_insert_with(|| over_cap(self.cap));
         self.holes.retain(|h| h.start < gone.start || h.end > gone.end);
         // A file that cannot be removed only takes room.
         let _ = std::fs::remove_file(self.segment_path(number));
@@ -210,6 +265,26 @@ impl Disk {
         self.index = None;
         self.tail.iter_mut().for_each(|(_, file)| *file = None);
     }
+}
+
+/// Says why the middle of a log is not there.
+pub(super) fn over_cap(cap: u64) -> String {
+    format!("the log is over its cap of {cap} bytes: the middle is not kept")
+}
+
+/// Whether a stretch of a file was never written.
+#[cfg(target_os = "linux")]
+fn hole(file: &File, len: u64) -> io::Result<bool> {
+    if len == 0 {
+        return Ok(false);
+    }
+    Ok(rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(0))? < len)
+}
+
+/// Whether a stretch of a file was never written: not known here.
+#[cfg(not(target_os = "linux"))]
+fn hole(_file: &File, _len: u64) -> io::Result<bool> {
+    Ok(false)
 }
 
 fn segment(cap: u64) -> u64 {

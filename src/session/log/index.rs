@@ -38,6 +38,11 @@ pub(super) struct Index {
 }
 
 impl Index {
+    /// Makes one for a log that has an index on disk, or none.
+    pub(super) fn on_disk(there: bool) -> Self {
+        Self { trimmed: there, ..Self::default() }
+    }
+
     /// Notes that bytes of a stream begin at an offset.
     pub(super) fn push(&mut self, offset: u64, stream: Stream) {
         if stream != self.stream {

@@ -44,6 +44,11 @@ pub(super) struct Job {
 }
 
 impl Memory {
+    /// Makes one for a log whose first bytes are all on disk.
+    pub(super) fn ending_at(total: u64) -> Self {
+        Self { open_start: total, written: total, ..Self::default() }
+    }
+
     /// Takes a copy of bytes.
     pub(super) fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {

@@ -13,13 +13,20 @@ pub(in crate::tui) enum Context {
     Nav,
     /// Scrolling in a pane.
     Scroll,
-    /// Lists: backends, feed, messages, help.
+    /// The process view.
+    Processes,
+    /// The feed.
+    Feed,
+    /// Everything about one command.
+    Details,
+    /// Lists: backends, messages, help.
     List,
 }
 
 impl Context {
     /// All contexts, in the order of the documentation.
-    pub(in crate::tui) const ALL: [Self; 5] = [Self::Leader, Self::Input, Self::Nav, Self::Scroll, Self::List];
+    pub(in crate::tui) const ALL: [Self; 8] =
+        [Self::Leader, Self::Input, Self::Nav, Self::Scroll, Self::Processes, Self::Feed, Self::Details, Self::List];
 
     /// The heading of help.
     pub(in crate::tui) fn title(self) -> &'static str {
@@ -28,7 +35,10 @@ impl Context {
             Self::Input => "INPUT: the input line",
             Self::Nav => "NAV: the commands of a pane",
             Self::Scroll => "SCROLL: back in a pane",
-            Self::List => "Lists: backends, feed, messages, help",
+            Self::Processes => "Processes, and their log",
+            Self::Feed => "The feed",
+            Self::Details => "Everything about one command",
+            Self::List => "Lists: backends, messages, help",
         }
     }
 
@@ -38,6 +48,9 @@ impl Context {
             Self::Input => "in the input line",
             Self::Nav => "in NAV",
             Self::Scroll => "in SCROLL",
+            Self::Processes => "in the process view",
+            Self::Feed => "in the feed",
+            Self::Details => "in the details of a command",
             Self::List => "in lists",
         }
     }
@@ -68,8 +81,10 @@ pub(in crate::tui) enum Action {
     CopyCommand,
     Reconnect,
     Backends,
+    Processes,
     Feed,
     Messages,
+    NextAlert,
     Help,
     Detach,
     Quit,
@@ -115,6 +130,24 @@ pub(in crate::tui) enum Action {
     HalfDown,
     Filter,
     Back,
+    OpenLog,
+    Region,
+    Follow,
+    Wrap,
+    Pause,
+    Mark,
+    MarkRange,
+    MarkAll,
+    EndedToo,
+    Recheck,
+    Adopt,
+    Find,
+    Restart,
+    ToPane,
+    ToSession,
+    Details,
+    ByWho,
+    Failures,
 }
 
 /// One row of the table.
@@ -144,11 +177,22 @@ const L: &[Context] = &[Context::Leader];
 const I: &[Context] = &[Context::Input];
 const N: &[Context] = &[Context::Nav];
 const NL: &[Context] = &[Context::Nav, Context::List];
-const NSL: &[Context] = &[Context::Nav, Context::Scroll, Context::List];
+const NP: &[Context] = &[Context::Nav, Context::Processes];
+const MOVE: &[Context] = &[Context::Nav, Context::Scroll, Context::Processes, Context::Feed, Context::Details, Context::List];
+const HALF: &[Context] = &[Context::Nav, Context::Scroll, Context::Processes, Context::Feed, Context::Details];
+const HITS: &[Context] = &[Context::Nav, Context::Scroll, Context::Processes];
 const NS: &[Context] = &[Context::Nav, Context::Scroll];
 const S: &[Context] = &[Context::Scroll];
-const ANYWHERE: &[Context] = &[Context::Input, Context::Nav, Context::Scroll, Context::List];
-const LI: &[Context] = &[Context::List];
+const ANYWHERE: &[Context] =
+    &[Context::Input, Context::Nav, Context::Scroll, Context::Processes, Context::Feed, Context::Details, Context::List];
+const P: &[Context] = &[Context::Processes];
+const PD: &[Context] = &[Context::Processes, Context::Details];
+const PF: &[Context] = &[Context::Processes, Context::Feed];
+const PFD: &[Context] = &[Context::Processes, Context::Feed, Context::Details];
+const NPFD: &[Context] = &[Context::Nav, Context::Processes, Context::Feed, Context::Details];
+const PFL: &[Context] = &[Context::Processes, Context::Feed, Context::List];
+const VIEWS: &[Context] = &[Context::Processes, Context::Feed, Context::Details, Context::List];
+const F: &[Context] = &[Context::Feed];
 
 /// The table.
 pub(in crate::tui) const DEFS: &[Def] = &[
@@ -171,8 +215,10 @@ pub(in crate::tui) const DEFS: &[Def] = &[
     def(Action::CopyOutput, "copy-output", L, &["y"], "copy last output", "THIS PANE"),
     def(Action::ToNav, "nav", L, &["esc"], "NAV: choose a command", "THIS PANE"),
     def(Action::Backends, "backends", L, &["t"], "backends and health", "VIEWS"),
-    def(Action::Feed, "feed", L, &["e"], "feed of all commands", "VIEWS"),
+    def(Action::Processes, "processes", L, &["b"], "processes and logs", "VIEWS"),
+    def(Action::Feed, "feed", L, &["e"], "feed of everything", "VIEWS"),
     def(Action::Messages, "messages", L, &["m"], "messages", "VIEWS"),
+    def(Action::NextAlert, "next-alert", L, &["a"], "next that needs a person", "VIEWS"),
     def(Action::Help, "help", L, &["?"], "help", "VIEWS"),
     def(Action::OwnLog, "own-log", L, &["~"], "path of the own log", "VIEWS"),
     def(Action::Detach, "detach", L, &["d"], "detach", "SESSION"),
@@ -205,30 +251,52 @@ pub(in crate::tui) const DEFS: &[Def] = &[
     def(Action::Redraw, "redraw", ANYWHERE, &["ctrl-l"], "draw the screen anew", "EDIT"),
     def(Action::PageUp, "input-page-up", I, &["pageup"], "a page back", "EDIT"),
     def(Action::PageDown, "input-page-down", I, &["pagedown"], "a page on", "EDIT"),
-    def(Action::Down, "down", NSL, &["j", "down"], "down", "MOVE"),
-    def(Action::Up, "up", NSL, &["k", "up"], "up", "MOVE"),
-    def(Action::PageUp, "page-up", NSL, &["pageup", "ctrl-b"], "a page back", "MOVE"),
-    def(Action::PageDown, "page-down", NSL, &["pagedown", "ctrl-f"], "a page on", "MOVE"),
-    def(Action::HalfUp, "half-page-up", NS, &["ctrl-u"], "half a page back", "MOVE"),
-    def(Action::HalfDown, "half-page-down", NS, &["ctrl-d"], "half a page on", "MOVE"),
-    def(Action::Top, "top", NSL, &["g", "home"], "first", "MOVE"),
-    def(Action::Bottom, "bottom", NSL, &["G", "end"], "last", "MOVE"),
+    def(Action::Down, "down", MOVE, &["j", "down"], "down", "MOVE"),
+    def(Action::Up, "up", MOVE, &["k", "up"], "up", "MOVE"),
+    def(Action::PageUp, "page-up", MOVE, &["pageup", "ctrl-b"], "a page back", "MOVE"),
+    def(Action::PageDown, "page-down", MOVE, &["pagedown", "ctrl-f"], "a page on", "MOVE"),
+    def(Action::HalfUp, "half-page-up", HALF, &["ctrl-u"], "half a page back", "MOVE"),
+    def(Action::HalfDown, "half-page-down", HALF, &["ctrl-d"], "half a page on", "MOVE"),
+    def(Action::Top, "top", MOVE, &["g", "home"], "first", "MOVE"),
+    def(Action::Bottom, "bottom", MOVE, &["G", "end"], "last", "MOVE"),
     def(Action::Search, "find", NS, &["/"], "search", "MOVE"),
-    def(Action::SearchNext, "find-next", NS, &["n"], "next hit upwards", "MOVE"),
-    def(Action::SearchPrevious, "find-previous", NS, &["N"], "next hit downwards", "MOVE"),
+    def(Action::SearchNext, "find-next", HITS, &["n"], "next hit upwards", "MOVE"),
+    def(Action::SearchPrevious, "find-previous", HITS, &["N"], "next hit downwards", "MOVE"),
     def(Action::Open, "open", NL, &["enter"], "open or fold; go to the row's pane", "ACT"),
-    def(Action::Stop, "stop", NL, &["x"], "stop the command", "ACT"),
-    def(Action::Kill, "kill", N, &["X"], "kill the command at once", "ACT"),
-    def(Action::CopyOutput, "copy", NL, &["y"], "copy the output", "ACT"),
-    def(Action::CopyCommand, "copy-command", NL, &["Y"], "copy the command", "ACT"),
-    def(Action::Stdin, "stdin", N, &["i"], "type into the command's stdin", "ACT"),
+    def(Action::OpenLog, "log", PD, &["enter", "l"], "its log at full size; a hit in its place", "LOOK"),
+    def(Action::Region, "region", P, &["tab"], "between table and log", "LOOK"),
+    def(Action::Follow, "follow", P, &["f"], "follow the log, or stay here", "LOOK"),
+    def(Action::Wrap, "wrap", P, &["w"], "wrap long lines", "LOOK"),
+    def(Action::Left, "log-left", P, &["left"], "long lines: to the left", "LOOK"),
+    def(Action::Right, "log-right", P, &["right"], "long lines: to the right", "LOOK"),
+    def(Action::Pause, "pause", PF, &["p"], "pause: nothing new is shown", "LOOK"),
+    def(Action::Filter, "filter", PFL, &["/"], "show only rows or lines with a text", "LOOK"),
+    def(Action::Slot, "only-backend", P, &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"], "only this backend; again: all", "LOOK"),
+    def(Action::EndedToo, "ended-too", P, &["e"], "with ended ones: background, all, none", "LOOK"),
+    def(Action::ByWho, "by-who", F, &["@"], "only what this one started; again: all", "LOOK"),
+    def(Action::Failures, "failures", F, &["!"], "failures only", "LOOK"),
+    def(Action::Details, "event", F, &["enter"], "everything about this command", "LOOK"),
+    def(Action::Details, "details", P, &["d"], "everything about this process", "LOOK"),
+    def(Action::Mark, "mark", P, &["space"], "mark: several give one log, and keys act on all", "MARK"),
+    def(Action::MarkRange, "mark-range", P, &["v"], "mark from here to there", "MARK"),
+    def(Action::MarkAll, "mark-all", P, &["A"], "mark all shown, or none", "MARK"),
+    def(Action::Stop, "stop", NPFD, &["x"], "stop the command", "ACT"),
+    def(Action::Kill, "kill", NPFD, &["X"], "kill the command at once", "ACT"),
+    def(Action::Restart, "restart", P, &["R"], "run the same command again", "ACT"),
+    def(Action::Adopt, "adopt", P, &["a"], "make a background process of a stray", "ACT"),
+    def(Action::Find, "find-strays", P, &["F"], "look for strays on its machine", "ACT"),
+    def(Action::Recheck, "recheck", P, &["u"], "ask its machine now", "ACT"),
+    def(Action::CopyOutput, "copy", NPFD, &["y"], "copy the output", "ACT"),
+    def(Action::CopyCommand, "copy-command", NPFD, &["Y"], "copy the command", "ACT"),
+    def(Action::Stdin, "stdin", NP, &["i"], "type into the command's stdin", "ACT"),
     def(Action::Session, "session", N, &["s"], "change the pane's session", "ACT"),
+    def(Action::ToSession, "to-session", P, &["s"], "go to the pane, in its session", "ACT"),
+    def(Action::ToPane, "to-pane", PFD, &["o"], "go to the pane of its backend", "ACT"),
     def(Action::Reconnect, "retry", NL, &["r"], "reconnect the backend now", "ACT"),
-    def(Action::Zoom, "zoom-here", N, &["z"], "zoom this pane", "ACT"),
+    def(Action::Zoom, "zoom-here", NP, &["z"], "zoom this pane or part", "ACT"),
     def(Action::Slot, "jump", N, &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"], "go to backend", "ACT"),
-    def(Action::Filter, "filter", LI, &["/"], "show only rows with a text", "ACT"),
-    def(Action::Help, "help-here", NSL, &["?"], "help", "ACT"),
+    def(Action::Help, "help-here", MOVE, &["?"], "help", "ACT"),
     def(Action::ToInput, "input", N, &["esc"], "back to INPUT", "LEAVE"),
     def(Action::Back, "leave-scroll", S, &["esc", "q"], "back to the present", "LEAVE"),
-    def(Action::Back, "back", LI, &["esc", "q"], "back to the panes", "LEAVE"),
+    def(Action::Back, "back", VIEWS, &["esc", "q"], "one step back; to the panes", "LEAVE"),
 ];

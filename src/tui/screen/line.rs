@@ -158,7 +158,8 @@ impl Line {
         })
     }
 
-    pub(super) fn memory(&self) -> usize {
+    /// Gives about how many bytes of memory it takes.
+    pub(in crate::tui) fn memory(&self) -> usize {
         self.text.len() + self.runs.len() * size_of::<(u32, Pen)>() + size_of::<Self>()
     }
 }

@@ -161,6 +161,11 @@ impl Screen {
         out
     }
 
+    /// Gives the first line, for a screen that was fed one.
+    pub(super) fn into_line(self) -> Line {
+        self.grid.head.into_iter().next().or_else(|| self.grid.live.front().map(Row::fixed)).unwrap_or_default()
+    }
+
     /// Gives about how many bytes of memory it takes.
     pub(super) fn memory(&self) -> usize {
         self.grid.history_bytes + self.grid.live.iter().map(Row::memory).sum::<usize>() + 512

@@ -4,8 +4,10 @@
 
 use super::block::Block;
 use super::completion::{Answer, answer};
+use super::messages::About;
 use super::overlay::Overlay;
 use super::pane::Pane;
+use super::processes::Standing;
 use super::{Link, State};
 use crate::model::{
     Chunk, Event, ExecResult, Level, Millis, Outcome, Overview, ProcessId, ProcessInfo, ProcessState, SessionInfo, Who, WhoKind,
@@ -30,6 +32,8 @@ pub(in crate::tui) enum Msg {
     Event(Event),
     /// A read's answer.
     Read { epoch: u64, process: ProcessId, chunk: Result<Box<Chunk>, String> },
+    /// The answer to a read for the log pane.
+    LogRead { epoch: u64, turn: u64, chunk: Result<Box<Chunk>, String> },
     /// A command of ours started.
     Started { process: Box<ProcessInfo> },
     /// A command of ours ended, or was refused.
@@ -71,6 +75,7 @@ impl State {
                 for block in self.blocks.values_mut() {
                     block.reading = false;
                 }
+                self.processes.log.forget_asked();
                 self.take_overview(*overview);
                 if again {
                     self.redraw = true;
@@ -86,6 +91,11 @@ impl State {
             Msg::Lost { reason, next_try, stopped } => self.lose(reason, next_try, stopped),
             Msg::Event(event) => self.take_event(event),
             Msg::Read { epoch, process, chunk } => self.take_read(epoch, &process, chunk),
+            Msg::LogRead { epoch, turn, chunk } if epoch == self.epoch => {
+                let chunk = chunk.map_err(|why| crate::tui::text::clean(&why));
+                self.processes.log.take(turn, chunk.as_deref().map_err(Clone::clone));
+            }
+            Msg::LogRead { .. } => {}
             Msg::Started { process } => {
                 // Its end may have been told before its start: events and answers travel apart.
                 match self.blocks.get(&process.id) {
@@ -109,7 +119,11 @@ impl State {
     pub(in crate::tui) fn urgency(&self, msg: &Msg) -> Urgency {
         match msg {
             Msg::Event(Event::Output { process, .. }) => {
-                let shown = self.drawn.panes.iter().any(|p| p.blocks.iter().any(|(id, _)| id == process));
+                let shown = match self.view {
+                    super::View::Processes => self.processes.log.holds(process),
+                    super::View::Details => self.details.as_ref().is_some_and(|d| d.process == *process),
+                    _ => self.drawn.panes.iter().any(|p| p.blocks.iter().any(|(id, _)| id == process)),
+                };
                 if shown { Urgency::Now } else { Urgency::Later }
             }
             Msg::Event(Event::Backend { backend }) => {
@@ -154,6 +168,9 @@ impl State {
 
     fn take_overview(&mut self, overview: Overview) {
         let focused = self.pane().map(|p| p.backend.clone()).or(Some(overview.default_backend).filter(|b| !b.is_empty()));
+        if self.daemon.pid != overview.daemon.pid || self.daemon.started != overview.daemon.started {
+            self.told = 0;
+        }
         self.daemon = overview.daemon;
         self.backends = overview.backends;
         self.backends.sort_by_key(|b| b.slot);
@@ -169,6 +186,7 @@ impl State {
             .collect();
         let kept: HashSet<ProcessId> = overview.processes.iter().map(|p| p.id.clone()).collect();
         for process in overview.processes {
+            self.tell_failure(&process);
             self.place(process);
         }
         for (id, block) in &mut self.blocks {
@@ -180,9 +198,11 @@ impl State {
         if self.messages.is_empty() {
             for notice in overview.notices {
                 let text = crate::tui::text::clean(&notice.message);
-                self.messages.push_back(super::Message { at: notice.at, level: notice.level, backend: notice.backend, text, times: 1 });
+                let about = About { backend: notice.backend, ..About::default() };
+                self.keep_message(notice.at, notice.level, &about, &text);
             }
         }
+        self.take_told_lately(overview.told);
         self.ask_all(overview.prompts);
         if let Some(Overlay::Sessions { backend, .. }) = &self.overlay
             && self.backend_index(backend).is_none()
@@ -197,8 +217,13 @@ impl State {
                 Some(row) => {
                     let (was, is) = (row.health.state, backend.health.state);
                     let back = is == crate::model::HealthState::Up && was == crate::model::HealthState::Reconnecting;
+                    let name = backend.name.clone();
                     *row = *backend;
                     self.redraw |= back;
+                    if is == crate::model::HealthState::Up && was != is {
+                        // What was wrong with it needs nobody any more.
+                        self.settle_alerts(|about| about.process.is_none() && about.backend.as_ref() == Some(&name));
+                    }
                 }
                 None => {
                     self.panes.push(Pane::new(&backend.name));
@@ -208,7 +233,7 @@ impl State {
             Event::Process { process } => self.take_process(*process),
             Event::Output { process, total } => {
                 if let Some(block) = self.blocks.get_mut(&process) {
-                    block.grow(total);
+                    block.grow_at(total, self.mono);
                 }
             }
             Event::Session { session } => self.take_session(session),
@@ -219,6 +244,7 @@ impl State {
             }
             Event::Prompt { prompt } => self.ask(*prompt),
             Event::PromptClosed { id } => self.unask(id),
+            Event::Told { told } => self.take_told(&told),
             // The loop asks for the overview.
             Event::Config | Event::Lagged => {}
             Event::Stopping => self.say(Level::Alert, None, "the daemon is ending"),
@@ -242,6 +268,7 @@ impl State {
                 pane.note = Some("the command has ended: the line is for the session again".to_owned());
             }
         }
+        self.tell_failure(&process);
         self.place(process);
         if known {
             return;
@@ -255,6 +282,23 @@ impl State {
                 self.drop_oldest(&backend);
             }
         }
+    }
+
+    /// Says that a background process has failed, when that is new.
+    fn tell_failure(&mut self, process: &ProcessInfo) {
+        let was_live = self.blocks.get(&process.id).is_some_and(|b| !b.info.state.is_ended());
+        if !was_live || !process.background || !process.state.is_ended() {
+            return;
+        }
+        let block = Block::new(process.clone());
+        if block.standing() != Standing::Failed {
+            return;
+        }
+        let command = crate::tui::text::clean(process.command.lines().next().unwrap_or_default());
+        let command = crate::tui::text::cut(&command, 60, self.theme.glyphs.ascii);
+        let about = About { backend: Some(process.backend.clone()), process: Some(process.id.clone()), own: false };
+        let backend = crate::tui::text::clean(&process.backend);
+        self.tell(Level::Alert, about, format!("{backend}: {command}: {}", block.end_words()));
     }
 
     fn place(&mut self, process: ProcessInfo) {
@@ -353,6 +397,8 @@ impl State {
             reads_stdin: false,
             background: false,
             detached: false,
+            notify: false,
+            watch: Vec::new(),
             cwd: String::new(),
             exit_code_meaning: None,
             warnings: Vec::new(),

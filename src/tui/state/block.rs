@@ -37,7 +37,21 @@ pub(in crate::tui) struct Block {
     pub(in crate::tui) error: Option<String>,
     /// When it was last on screen, for letting go.
     pub(in crate::tui) seen: u64,
+    /// How fast it writes.
+    rate: Rate,
 }
+
+/// Bytes a second, over the last stretch of at least a second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rate {
+    since: u64,
+    from: u64,
+    per_second: u64,
+    heard: u64,
+}
+
+/// After so many milliseconds without output it writes nothing.
+const SILENT_MS: u64 = 2_500;
 
 impl Block {
     /// Makes a block from a row.
@@ -55,6 +69,7 @@ impl Block {
             refused: false,
             error: None,
             seen: 0,
+            rate: Rate { from: total, ..Rate::default() },
         }
     }
 
@@ -73,6 +88,27 @@ impl Block {
         }
     }
 
+    /// Takes the length of the log at a moment of [`super::State::mono`].
+    pub(in crate::tui) fn grow_at(&mut self, total: u64, now: u64) {
+        self.grow(total);
+        let rate = &mut self.rate;
+        if now.saturating_sub(rate.heard) > SILENT_MS {
+            *rate = Rate { since: now, from: total, per_second: 0, heard: now };
+            return;
+        }
+        rate.heard = now;
+        let past = now.saturating_sub(rate.since);
+        if past >= 1000 {
+            let per_second = total.saturating_sub(rate.from) * 1000 / past;
+            *rate = Rate { since: now, from: total, per_second, heard: now };
+        }
+    }
+
+    /// Gives how many bytes a second it writes.
+    pub(in crate::tui) fn rate(&self, now: u64) -> u64 {
+        if now.saturating_sub(self.rate.heard) > SILENT_MS { 0 } else { self.rate.per_second }
+    }
+
     /// Tells whether it has not ended, as far as is known.
     pub(in crate::tui) fn is_live(&self) -> bool {
         !self.lost && !self.info.state.is_ended()
@@ -82,6 +118,8 @@ impl Block {
     pub(in crate::tui) fn failed(&self) -> bool {
         match &self.info.state {
             ProcessState::Ended(Outcome::Exited { exit_code }) => *exit_code != 0 && self.info.exit_code_meaning.is_none(),
+            // A stray that has ended: nobody waited for it.
+            ProcessState::Ended(Outcome::CodeUnknown) => false,
             ProcessState::Ended(_) => true,
             _ => self.lost,
         }

@@ -3,23 +3,13 @@
 //! Invariant: what the cursor counts is exactly what is drawn.
 
 use super::block::Block;
-use super::{Message, State, View};
+use super::messages::Message;
+use super::{State, View};
 use crate::model::{BackendInfo, WhoKind};
 use crate::tui::input::keymap::HelpLine;
 use crate::tui::input::table::Context;
 
 impl State {
-    /// Gives the commands of all backends, newest first, as the filter lets through.
-    pub(in crate::tui) fn feed(&self, filter: &str) -> Vec<&Block> {
-        let mut rows: Vec<&Block> = self.blocks.values().filter(|b| self.backend_index(&b.info.backend).is_some()).collect();
-        rows.retain(|b| {
-            let i = &b.info;
-            matches(filter, &[&i.backend, &i.session, &i.who.name, &i.command])
-        });
-        rows.sort_by(|a, b| (b.info.started, &b.info.id).cmp(&(a.info.started, &a.info.id)));
-        rows
-    }
-
     /// Gives the backends as the filter lets through.
     pub(in crate::tui) fn backend_rows(&self) -> Vec<(usize, &BackendInfo)> {
         let keep = |b: &BackendInfo| {
@@ -42,9 +32,10 @@ impl State {
     /// Gives how many rows the list on screen has.
     pub(in crate::tui) fn list_len(&self) -> usize {
         match self.view {
-            View::Panes => 0,
+            View::Panes | View::Details => 0,
             View::Backends => self.backend_rows().len(),
-            View::Feed => self.feed(&self.list.filter).len(),
+            View::Processes => self.process_rows().len(),
+            View::Feed => self.feed_rows().len(),
             View::Messages => self.message_rows().len(),
             View::Help => self.help_rows().len(),
         }

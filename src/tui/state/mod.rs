@@ -8,18 +8,24 @@ pub(super) mod block;
 pub(super) mod completion;
 pub(super) mod dialog;
 pub(super) mod editor;
+pub(super) mod feed;
 pub(super) mod history;
 pub(super) mod lists;
+pub(super) mod log;
+pub(super) mod messages;
 pub(super) mod overlay;
 pub(super) mod pane;
 pub(super) mod pause;
+pub(super) mod processes;
+pub(super) mod query;
 pub(super) mod reads;
+pub(super) mod told;
 
 use super::input::key::Key;
 use super::input::keymap::Keymap;
 use super::layout::Mode;
 use super::theme::Theme;
-use crate::model::{BackendInfo, DaemonInfo, HealthState, Level, Millis, ProcessId, SessionInfo};
+use crate::model::{BackendInfo, DaemonInfo, HealthState, Millis, ProcessId, SessionInfo};
 use block::Block;
 use jiff::tz::TimeZone;
 use overlay::Overlay;
@@ -27,11 +33,6 @@ use pane::Pane;
 use ratatui::layout::Rect;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
-
-/// Messages kept for the messages view.
-const MESSAGES: usize = 500;
-/// How long a notice stays on the status line, in milliseconds.
-const CHIP_MS: u64 = 5000;
 
 /// How the keyboard is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +50,11 @@ pub(super) enum Mood {
 pub(super) enum View {
     Panes,
     Backends,
+    Processes,
     Feed,
     Messages,
+    /// Everything about one command.
+    Details,
     Help,
 }
 
@@ -70,15 +74,14 @@ pub(super) enum Link {
     },
 }
 
-/// A line of the messages view.
+/// Everything about one command, on the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Message {
-    pub(super) at: Millis,
-    pub(super) level: Level,
-    pub(super) backend: Option<String>,
-    pub(super) text: String,
-    /// How often it came in a row.
-    pub(super) times: u32,
+pub(super) struct Details {
+    pub(super) process: ProcessId,
+    /// Where the person came from.
+    pub(super) from: View,
+    /// The first row on screen.
+    pub(super) at: usize,
 }
 
 /// A list on the screen: where the cursor is and what is filtered.
@@ -105,6 +108,22 @@ pub(super) struct Drawn {
     pub(super) cursor: Option<(u16, u16)>,
     /// Rows of the list shown.
     pub(super) list_rows: usize,
+    /// The rows of the list, and which of them is the first on screen: the mouse presses them.
+    pub(super) list: Option<(Rect, usize)>,
+    /// The log pane.
+    pub(super) log: Option<DrawnLog>,
+    /// All rows that the details have.
+    pub(super) details_rows: usize,
+}
+
+/// The log pane of the last frame.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct DrawnLog {
+    /// The area of its rows.
+    pub(super) rows: Rect,
+    /// Columns of a row's text.
+    pub(super) width: usize,
+    pub(super) need: log::Need,
 }
 
 /// A pane of the last frame.
@@ -158,6 +177,11 @@ pub(super) struct State {
     pub(super) mood: Mood,
     pub(super) view: View,
     pub(super) list: ListState,
+    /// The view that help goes back to.
+    pub(super) help_from: View,
+    pub(super) processes: processes::Processes,
+    pub(super) feed: feed::Feed,
+    pub(super) details: Option<Details>,
     /// When the leader was pressed, while its key is awaited.
     pub(super) leader: Option<u64>,
     pub(super) overlay: Option<Overlay>,
@@ -167,8 +191,10 @@ pub(super) struct State {
     pub(super) quiet_since: Option<u64>,
     pub(super) zoom: bool,
     pub(super) layout: Mode,
-    pub(super) messages: VecDeque<Message>,
-    pub(super) alerts: usize,
+    pub(super) messages: VecDeque<messages::Message>,
+    pub(super) loud: messages::Loud,
+    /// The number of the last thing that a process told; each daemon counts from 1.
+    pub(super) told: u64,
     pub(super) chip: Option<(u64, String)>,
     pub(super) drawn: Drawn,
     /// Counts requests whose answers must find their asker.
@@ -201,6 +227,10 @@ impl State {
             mood: Mood::Input,
             view: View::Panes,
             list: ListState::default(),
+            help_from: View::Panes,
+            processes: processes::Processes::default(),
+            feed: feed::Feed::default(),
+            details: None,
             leader: None,
             overlay: None,
             asked: VecDeque::new(),
@@ -208,7 +238,8 @@ impl State {
             zoom: false,
             layout: Mode::Auto,
             messages: VecDeque::new(),
-            alerts: 0,
+            loud: messages::Loud::default(),
+            told: 0,
             chip: None,
             drawn: Drawn::default(),
             ticket: 0,
@@ -254,37 +285,6 @@ impl State {
         }
     }
 
-    /// Puts a message into the list and, if it is loud enough, on the status line.
-    pub(super) fn say(&mut self, level: Level, backend: Option<&str>, text: impl Into<String>) {
-        let text = text.into();
-        match self.messages.back_mut().filter(|m| m.text == text && m.backend.as_deref() == backend) {
-            Some(same) => {
-                same.times += 1;
-                same.at = self.now;
-            }
-            None => {
-                if self.messages.len() == MESSAGES {
-                    self.messages.pop_front();
-                }
-                let backend = backend.map(str::to_owned);
-                self.messages.push_back(Message { at: self.now, level, backend, text: text.clone(), times: 1 });
-            }
-        }
-        if level == Level::Info {
-            return;
-        }
-        if level == Level::Alert {
-            self.alerts += 1;
-        }
-        let text = backend.map_or_else(|| text.clone(), |b| if text.contains(b) { text.clone() } else { format!("{b}: {text}") });
-        self.chip = Some((self.mono + CHIP_MS, text));
-    }
-
-    /// Says something to the person for a moment.
-    pub(super) fn notice(&mut self, text: impl Into<String>) {
-        self.say(Level::Notice, None, text);
-    }
-
     /// Moves the focus to a pane.
     pub(super) fn focus_on(&mut self, pane: usize) {
         if pane >= self.panes.len() || pane == self.focus {
@@ -296,6 +296,9 @@ impl State {
             self.mood = Mood::Input;
         }
         self.focus = pane;
+        if let Some(backend) = self.pane().map(|p| p.backend.clone()) {
+            self.settle_alerts(|about| about.process.is_none() && about.backend.as_ref() == Some(&backend));
+        }
     }
 
     /// Gives the moment (in [`State::mono`]) when something changes without an event; none when nothing does.

@@ -2,8 +2,8 @@
 //!
 //! Invariant: at most one read is under way per pane; hidden panes and folded blocks are not read.
 
-use super::State;
 use super::block::Block;
+use super::{State, View};
 use crate::model::ProcessId;
 use crate::tui::effect::Effect;
 
@@ -26,7 +26,25 @@ impl State {
             }
             self.drawn.panes.push(drawn);
         }
+        if let Some(log) = &self.drawn.log {
+            let need = log.need;
+            out.extend(self.next_log_read(need));
+        }
+        if self.view == View::Details {
+            out.extend(self.next_details_read());
+        }
         out
+    }
+
+    /// Gives the read that the details of a command want: its output as far as a block keeps it.
+    fn next_details_read(&mut self) -> Option<Effect> {
+        let id = self.details.as_ref()?.process.clone();
+        let now = self.mono;
+        let block = self.blocks.get_mut(&id)?;
+        let (start, max) = block.wants(true)?;
+        block.reading = true;
+        block.seen = now;
+        Some(Effect::Read { process: id, start, max })
     }
 
     fn next_read(&mut self, pane: usize, shown: &[(ProcessId, bool)]) -> Option<Effect> {
@@ -52,8 +70,13 @@ impl State {
         if total <= BUDGET {
             return;
         }
-        let shown: std::collections::HashSet<&ProcessId> =
-            self.drawn.panes.iter().flat_map(|p| p.blocks.iter().map(|(id, _)| id)).collect();
+        let shown: std::collections::HashSet<&ProcessId> = self
+            .drawn
+            .panes
+            .iter()
+            .flat_map(|p| p.blocks.iter().map(|(id, _)| id))
+            .chain(self.details.as_ref().map(|d| &d.process))
+            .collect();
         let mut old: Vec<(u64, ProcessId)> = self
             .blocks
             .values()

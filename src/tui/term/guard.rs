@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ThreadId;
 use tokio::sync::Notify;
 
 /// Alternate screen, bracketed paste, no cursor until a frame shows it.
@@ -49,12 +50,14 @@ impl Guard {
         }))
     }
 
-    /// Restores the terminal before the text of a panic is printed, in whatever thread it happens, and tells the loop.
-    pub(in crate::tui) fn hook_panics(self: &Arc<Self>) {
+    /// Restores the terminal before the text of a panic is printed, and tells the loop. Where several terminals share a process only
+    /// panics of the thread are meant that it belongs to; else those of whatever thread.
+    pub(in crate::tui) fn hook_panics(self: &Arc<Self>, only: Option<ThreadId>) {
         let guard = Arc::downgrade(self);
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            if let Some(guard) = guard.upgrade() {
+            let meant = only.is_none_or(|thread| thread == std::thread::current().id());
+            if let Some(guard) = guard.upgrade().filter(|_| meant) {
                 guard.restore();
                 guard.panicked.store(true, Ordering::SeqCst);
                 guard.panic.notify_one();
@@ -63,7 +66,7 @@ impl Guard {
         }));
     }
 
-    /// Waits until something in this process panics. Cancel safe.
+    /// Waits until something panics that [`Guard::hook_panics`] means. Cancel safe.
     pub(in crate::tui) async fn panicked(&self) {
         while !self.panicked.load(Ordering::SeqCst) {
             self.panic.notified().await;
@@ -210,6 +213,24 @@ mod tests {
         assert!(s.contents().starts_with("$ qd"));
     }
 
+    /// One failing test made its neighbours fail: they ended with "the TUI failed", because any panic of the process was theirs.
+    #[test]
+    fn a_panic_of_another_thread_is_not_of_this_terminal() {
+        if std::env::var_os(CHILD).is_some() {
+            let (_far, near) = pair();
+            let guard = Guard::new(near, false).unwrap();
+            guard.hook_panics(Some(std::thread::current().id()));
+            std::thread::spawn(|| panic!("a neighbour broke")).join().unwrap_err();
+            assert!(!guard.panicked.load(Ordering::SeqCst));
+            std::panic::catch_unwind(|| panic!("it broke itself")).unwrap_err();
+            assert!(guard.panicked.load(Ordering::SeqCst));
+            return;
+        }
+        let name = "tui::term::guard::tests::a_panic_of_another_thread_is_not_of_this_terminal";
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        assert!(command.args(["--exact", name]).env(CHILD, "1").output().unwrap().status.success());
+    }
+
     /// Set in the process that panics.
     const CHILD: &str = "QD_TEST_PANIC_CHILD";
 
@@ -218,7 +239,7 @@ mod tests {
         if std::env::var_os(CHILD).is_some() {
             let tty = File::options().read(true).write(true).open("/dev/stdin").unwrap();
             let guard = Guard::new(tty, false).unwrap();
-            guard.hook_panics();
+            guard.hook_panics(None);
             guard.enter().unwrap();
             std::thread::spawn(|| panic!("something broke")).join().unwrap_err();
             assert!(guard.panicked.load(Ordering::SeqCst));

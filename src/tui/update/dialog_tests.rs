@@ -20,7 +20,7 @@ fn asked(id: u64, question: Question) -> State {
 }
 
 fn ask(state: &mut State, id: u64, question: Question) {
-    let prompt = Prompt { id, backend: "web".into(), address: "deploy@web:22".into(), question };
+    let prompt = Prompt { id, backend: "web".into(), address: "deploy@web:22".into(), question, waiting: Vec::new() };
     state.apply(Msg::Event(Event::Prompt { prompt: Box::new(prompt) }));
 }
 
@@ -273,7 +273,8 @@ fn what_a_server_says_has_a_mark_in_every_row() {
 #[test]
 fn an_overview_says_which_questions_are_left() {
     let mut state = asked(7, host_key());
-    let prompt = Prompt { id: 9, backend: "web".into(), address: "a".into(), question: Question::Password { again: false } };
+    let prompt =
+        Prompt { id: 9, backend: "web".into(), address: "a".into(), question: Question::Password { again: false }, waiting: Vec::new() };
     state.apply(Msg::Overview(Box::new(Overview { prompts: vec![prompt], ..testing::overview() })));
     assert_eq!(state.asked.iter().map(|d| d.prompt.id).collect::<Vec<_>>(), [9]);
 }

@@ -31,7 +31,9 @@ impl State {
             Action::Reconnect => return self.reconnect(self.focus),
             Action::Backends => self.show(View::Backends),
             Action::Feed => self.show(View::Feed),
-            Action::Messages => self.show(View::Messages),
+            Action::Processes => self.show_processes(),
+            Action::Messages => self.show_messages(),
+            Action::NextAlert => self.next_alert(),
             Action::Help => self.show(View::Help),
             Action::ToNav => {
                 self.view = View::Panes;
@@ -104,10 +106,15 @@ impl State {
 
     pub(super) fn show(&mut self, view: View) {
         let again = self.view == view;
+        if view == View::Help && !again {
+            // Views that keep their place are come back to.
+            let keeps = matches!(self.view, View::Processes | View::Details | View::Feed);
+            self.help_from = if keeps { self.view } else { View::Panes };
+        }
         self.view = if again { View::Panes } else { view };
         self.list = ListState::default();
-        if self.view == View::Messages {
-            self.alerts = 0;
+        if view == View::Feed {
+            self.feed = Default::default();
         }
     }
 

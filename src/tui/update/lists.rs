@@ -2,11 +2,11 @@
 //!
 //! Invariant: a key acts on the row that is drawn under the cursor.
 
-use crate::model::ProcessId;
 use crate::tui::effect::Effect;
 use crate::tui::input::table::Action;
-use crate::tui::state::pane::{Anchor, RowId};
-use crate::tui::state::{Mood, State, View};
+use crate::tui::state::processes::Part;
+use crate::tui::state::{State, View};
+use ratatui::layout::Position;
 
 impl State {
     pub(super) fn list_action(&mut self, action: Action) -> Vec<Effect> {
@@ -22,21 +22,12 @@ impl State {
             Action::Help => self.show(View::Help),
             Action::Back => {
                 if self.list.filter.is_empty() {
-                    self.view = View::Panes;
+                    self.view = if self.view == View::Help { self.help_from } else { View::Panes };
                 } else {
                     self.list = Default::default();
                 }
             }
             Action::Open => self.open_row(),
-            Action::Stop => return self.row_process().map_or_else(Vec::new, |id| self.ask_end(&id, None)),
-            Action::CopyOutput => {
-                let row = self.row_process();
-                return self.copy_output(row);
-            }
-            Action::CopyCommand => {
-                let row = self.row_process();
-                return self.copy_command(row);
-            }
             Action::Reconnect => {
                 if let Some(at) = self.row_backend() {
                     return self.reconnect(at);
@@ -52,34 +43,65 @@ impl State {
         self.list.at = (self.list.at as isize).saturating_add(by).clamp(0, last) as usize;
     }
 
-    fn row_process(&self) -> Option<ProcessId> {
-        (self.view == View::Feed).then(|| self.feed(&self.list.filter).get(self.list.at).map(|b| b.info.id.clone())).flatten()
+    /// Moves the cursor of whichever list is shown.
+    pub(super) fn move_in_list(&mut self, by: isize) {
+        match self.view {
+            View::Processes => self.move_process(by),
+            View::Feed => self.move_feed(by),
+            View::Details => {
+                let action = if by < 0 { Action::Up } else { Action::Down };
+                for _ in 0..by.unsigned_abs() {
+                    self.details_action(action);
+                }
+            }
+            View::Backends | View::Messages | View::Help => self.move_list(by),
+            View::Panes => {}
+        }
+    }
+
+    /// Puts the cursor on the row that was pressed; false when that is no row.
+    pub(super) fn press_list(&mut self, at: Position) -> bool {
+        let Some((rows, first)) = self.drawn.list.filter(|(rows, _)| rows.contains(at)) else { return false };
+        let to = first + (at.y - rows.y) as usize;
+        match self.view {
+            View::Processes => {
+                let all = self.process_rows();
+                let now = self.process_at(&all).unwrap_or(0);
+                if to < all.len() {
+                    self.processes.part = Part::Table;
+                    self.move_process(to as isize - now as isize);
+                }
+            }
+            View::Feed => {
+                let all = self.feed_rows();
+                let (now, _) = self.feed_place(&all, self.drawn.list_rows);
+                if to < all.len() {
+                    self.move_feed(to as isize - now as isize);
+                }
+            }
+            View::Backends | View::Messages | View::Help => self.list.at = to.min(self.list_len().saturating_sub(1)),
+            View::Panes | View::Details => return false,
+        }
+        true
     }
 
     fn row_backend(&self) -> Option<usize> {
         match self.view {
             View::Backends => self.backend_rows().get(self.list.at).map(|(i, _)| *i),
-            View::Feed => self.row_process().and_then(|id| self.backend_index(&self.blocks.get(&id)?.info.backend)),
             View::Messages => self.message_rows().get(self.list.at).and_then(|m| m.backend.as_deref()).and_then(|b| self.backend_index(b)),
-            View::Panes | View::Help => None,
+            _ => None,
         }
     }
 
-    /// Goes to the pane of a row, and to its command.
+    /// Goes to what a row is about: a process in the process view, else the pane of its backend.
     fn open_row(&mut self) {
+        let rows = if self.view == View::Messages { self.message_rows() } else { Vec::new() };
+        let process = rows.get(self.list.at).and_then(|m| m.process.clone()).filter(|id| self.blocks.contains_key(id));
+        if let Some(id) = process {
+            return self.go_to_process(&id);
+        }
         let Some(at) = self.row_backend() else { return };
-        let process = self.row_process();
         self.view = View::Panes;
         self.focus_on(at);
-        let Some(id) = process else { return };
-        if let Some(block) = self.blocks.get_mut(&id) {
-            block.open = Some(true);
-        }
-        self.mood = Mood::Nav;
-        if let Some(pane) = self.pane_mut() {
-            let newest = pane.blocks.last() == Some(&id);
-            pane.anchor = (!newest).then(|| Anchor { block: id.clone(), row: RowId::Foot(u16::MAX) });
-            pane.cursor = Some(id);
-        }
     }
 }

@@ -3,11 +3,16 @@
 //! Invariant: pure over the state: the same input on the same state gives the same state and effects. Nothing here waits. What is
 //! typed while the person is asked to pause reaches nothing, in whatever view or mood.
 
+mod alerts;
 mod dialog;
+mod ending;
+mod feed;
 mod go;
 mod lists;
+mod log;
 mod nav;
 mod overlays;
+mod processes;
 mod prompt;
 mod run;
 mod scroll;
@@ -52,6 +57,9 @@ impl State {
             self.leader = Some(self.mono);
             return Vec::new();
         }
+        if let Some(effects) = self.asking_key(key) {
+            return effects;
+        }
         if self.prompt_key(key) {
             return Vec::new();
         }
@@ -73,7 +81,10 @@ impl State {
             (View::Panes, Mood::Input) => Context::Input,
             (View::Panes, Mood::Nav) => Context::Nav,
             (View::Panes, Mood::Scroll) => Context::Scroll,
-            _ => Context::List,
+            (View::Processes, _) => Context::Processes,
+            (View::Feed, _) => Context::Feed,
+            (View::Details, _) => Context::Details,
+            (View::Backends | View::Messages | View::Help, _) => Context::List,
         }
     }
 
@@ -97,6 +108,9 @@ impl State {
             (_, Action::Redraw) => self.redraw = true,
             (Context::Input, _) => return self.input_action(action),
             (Context::List, _) => return self.list_action(action),
+            (Context::Processes, _) => return self.process_action(action, key),
+            (Context::Feed, _) => return self.feed_action(action),
+            (Context::Details, _) => return self.details_action(action),
             (Context::Scroll, _) => self.scroll_action(action),
             (Context::Leader, _) => return self.leader_action(action, key),
             (Context::Nav, _) => return self.nav_action(action, key),
@@ -116,6 +130,10 @@ impl State {
         let first = text.lines().next().unwrap_or_default();
         if self.list.typing {
             self.list.filter.push_str(first);
+            return Vec::new();
+        }
+        if let Some((_, text)) = self.processes.asking.as_mut().filter(|_| self.view == View::Processes) {
+            text.push_str(first);
             return Vec::new();
         }
         if self.view != View::Panes {
@@ -151,6 +169,7 @@ impl State {
         }
         let at = |x, y| Position { x, y };
         match mouse {
+            Mouse::Press { x, y } if self.press_list(at(x, y)) => {}
             Mouse::Press { x, y } => {
                 let pane = self.drawn.panes.iter().find(|p| p.area.contains(at(x, y))).map(|p| p.pane);
                 let spot = self.drawn.spots.iter().find(|(r, _)| r.contains(at(x, y))).map(|(_, i)| *i);
@@ -165,8 +184,10 @@ impl State {
     }
 
     fn wheel(&mut self, at: Position, rows: isize) {
-        if self.view != View::Panes {
-            self.move_list(rows);
+        if self.view == View::Processes && self.drawn.log.as_ref().is_some_and(|l| l.rows.contains(at)) {
+            self.scroll_log(rows);
+        } else if self.view != View::Panes {
+            self.move_in_list(rows);
         } else if let Some(pane) = self.drawn.panes.iter().find(|p| p.area.contains(at)).map(|p| p.pane) {
             self.scroll_by(pane, rows);
         }
@@ -175,5 +196,7 @@ impl State {
 
 #[cfg(test)]
 mod dialog_tests;
+#[cfg(test)]
+mod process_tests;
 #[cfg(test)]
 mod tests;

@@ -3,11 +3,11 @@
 //! Invariant: what acts on a command names its id, taken when the key was pressed; what destroys asks, with the backend and the
 //! command in the question.
 
-use crate::model::{ProcessId, WhoKind};
+use crate::model::ProcessId;
 use crate::tui::effect::Effect;
 use crate::tui::input::key::Key;
 use crate::tui::input::table::Action;
-use crate::tui::state::overlay::{Confirm, Moot, Overlay};
+use crate::tui::state::overlay::Overlay;
 use crate::tui::state::pane::{Anchor, MAIN, RowId};
 use crate::tui::state::{Mood, State, View};
 
@@ -24,8 +24,8 @@ impl State {
             Action::HalfUp => self.scroll_half(focus, -1),
             Action::HalfDown => self.scroll_half(focus, 1),
             Action::Open => self.toggle_open(),
-            Action::Stop => return self.cursor_block().map_or_else(Vec::new, |id| self.ask_end(&id, None)),
-            Action::Kill => return self.cursor_block().map_or_else(Vec::new, |id| self.ask_end(&id, Some(0))),
+            Action::Stop => return self.cursor_block().map_or_else(Vec::new, |id| self.ask_end(&[id], None)),
+            Action::Kill => return self.cursor_block().map_or_else(Vec::new, |id| self.ask_end(&[id], Some(0))),
             Action::CopyOutput => return self.copy_output(self.cursor_block()),
             Action::CopyCommand => return self.copy_command(self.cursor_block()),
             Action::Stdin => self.type_into_stdin(),
@@ -87,36 +87,6 @@ impl State {
         }
     }
 
-    /// Ends a command; asks first when it is someone else's, or when it is killed.
-    pub(super) fn ask_end(&mut self, id: &str, grace_ms: Option<u64>) -> Vec<Effect> {
-        let Some(block) = self.blocks.get(id) else { return Vec::new() };
-        let clean = crate::tui::text::clean;
-        if !block.is_live() {
-            self.notice("that command has ended");
-            return Vec::new();
-        }
-        if grace_ms.is_none() && block.info.who.kind == WhoKind::Operator {
-            return self.end(id, None);
-        }
-        let verb = if grace_ms.is_some() { "kill" } else { "stop" };
-        let (backend, command) = (clean(&block.info.backend), clean(block.info.command.lines().next().unwrap_or_default()));
-        let who = if block.info.who.kind == WhoKind::Operator { "you".to_owned() } else { clean(&block.info.who.name) };
-        self.overlay = Some(Overlay::Confirm(Confirm {
-            title: format!("{verb} on {backend}"),
-            lines: vec![format!("{command}"), format!("on {backend}, started by {who}, process {}", clean(&block.info.id))],
-            yes: verb.to_owned(),
-            effects: vec![Effect::End { process: block.info.id.clone(), backend: block.info.backend.clone(), grace_ms }],
-            opened: self.mono,
-            moot: Moot::Never,
-        }));
-        Vec::new()
-    }
-
-    pub(super) fn end(&mut self, id: &str, grace_ms: Option<u64>) -> Vec<Effect> {
-        let Some(block) = self.blocks.get(id) else { return Vec::new() };
-        vec![Effect::End { process: block.info.id.clone(), backend: block.info.backend.clone(), grace_ms }]
-    }
-
     /// Gives the newest command of the focused pane that has output here.
     pub(super) fn newest_with_output(&self) -> Option<ProcessId> {
         let pane = self.pane()?;
@@ -141,7 +111,7 @@ impl State {
     }
 
     /// Copies text, as much as terminals take.
-    fn copy(&mut self, mut text: String, what: &str) -> Vec<Effect> {
+    pub(super) fn copy(&mut self, mut text: String, what: &str) -> Vec<Effect> {
         const MAX: usize = 74_000;
         let mut note = format!("copied the {what}: {}", crate::tui::format::bytes(text.len() as u64));
         if text.len() > MAX {
@@ -158,11 +128,9 @@ impl State {
 
     fn type_into_stdin(&mut self) {
         let Some(id) = self.cursor_block() else { return };
-        let (own, block) = (self.own.contains(&id), self.blocks.get(&id));
-        let why = match block {
+        let why = match self.blocks.get(&id) {
             Some(b) if !b.is_live() => Some("that command has ended"),
             Some(b) if !b.info.reads_stdin => Some("its stdin is empty; Ctrl-O instead of Enter runs a command with an open one"),
-            Some(_) if !own => Some("its stdin belongs to who started it"),
             Some(_) => None,
             None => return,
         };

@@ -71,6 +71,12 @@ impl State {
             _ => true,
         });
         for effect in &effects {
+            if let Effect::Restart { backend, .. } = effect
+                && let Some(why) = self.backend_index(backend).and_then(|at| self.away(at))
+            {
+                self.notice(format!("{why}: nothing was run"));
+                return Vec::new();
+            }
             if let Effect::Exec { exec, .. } = effect {
                 let backend = exec.backend.clone().unwrap_or_default();
                 let at = self.backend_index(&backend);

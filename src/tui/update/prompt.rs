@@ -2,8 +2,10 @@
 //!
 //! Invariant: while one is being typed it takes every key but the leader.
 
+use crate::tui::effect::Effect;
 use crate::tui::input::key::{Code, Key};
-use crate::tui::state::State;
+use crate::tui::state::processes::Asking;
+use crate::tui::state::{State, View};
 
 /// What a key means to a one-line question.
 enum Typed {
@@ -42,6 +44,45 @@ impl State {
             return self.history_key(key);
         }
         false
+    }
+
+    /// Gives a key to the line that is typed in the process view; none when there is none.
+    pub(super) fn asking_key(&mut self, key: Key) -> Option<Vec<Effect>> {
+        if self.view != View::Processes {
+            return None;
+        }
+        let (what, mut text) = self.processes.asking.take()?;
+        match typed(key) {
+            Typed::Char(c) => text.push(c),
+            Typed::Backspace => {
+                text.pop();
+            }
+            Typed::Clear => text.clear(),
+            Typed::Enter => return Some(self.take_typed(what, text)),
+            Typed::Cancel => {
+                if what == Asking::Filter {
+                    self.processes.filter.clear();
+                    self.sync_log();
+                }
+                return Some(Vec::new());
+            }
+            Typed::Other if key == Key::ctrl('d') => {
+                if let Asking::Stdin(process) = &what
+                    && let Some(backend) = self.blocks.get(process).map(|b| b.info.backend.clone())
+                {
+                    let effect = Effect::Send { process: process.clone(), backend, text, eof: true };
+                    return Some(vec![effect]);
+                }
+            }
+            Typed::Other => {}
+        }
+        // Rows follow what is typed; lines of a log are looked for once it is whole.
+        if what == Asking::Filter {
+            self.processes.filter = text.clone();
+            self.sync_log();
+        }
+        self.processes.asking = Some((what, text));
+        Some(Vec::new())
     }
 
     fn filter_key(&mut self, key: Key) {

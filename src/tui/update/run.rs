@@ -58,7 +58,12 @@ impl State {
         if let Some(process) = pane.stdin.clone() {
             let mut text = pane.editor.take();
             text.push('\n');
-            return vec![Effect::Stdin { process, bytes: text.into_bytes() }];
+            let backend = pane.backend.clone();
+            // Another caller's command is written to beside that caller, and it is told who did.
+            return vec![match self.own.contains(&process) {
+                true => Effect::Stdin { process, bytes: text.into_bytes() },
+                false => Effect::Send { process, backend, text, eof: false },
+            }];
         }
         if !stdin && ends_open(pane.editor.text()) && pane.editor.cursor() == pane.editor.text().len() {
             pane.editor.insert("\n");
@@ -163,7 +168,11 @@ impl State {
         let Some(process) = newest else { return Vec::new() };
         pane.stdin = None;
         pane.note = Some("end of input sent".to_owned());
-        vec![Effect::EndStdin { process }]
+        let backend = pane.backend.clone();
+        vec![match self.own.contains(&process) {
+            true => Effect::EndStdin { process },
+            false => Effect::Send { process, backend, text: String::new(), eof: true },
+        }]
     }
 
     fn complete(&mut self) -> Vec<Effect> {

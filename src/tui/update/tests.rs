@@ -204,8 +204,8 @@ fn the_views_open_and_close() {
         typed(&mut state, b"\x1b");
         assert_eq!(state.view, View::Panes);
     }
-    typed(&mut state, b"\x1de\r");
-    assert_eq!((state.view, state.pane().unwrap().backend.as_str(), state.cursor_block().as_deref()), (View::Panes, "local", Some("p1")));
+    typed(&mut state, b"\x1deo");
+    assert_eq!((state.view, state.pane().unwrap().backend.as_str()), (View::Panes, "local"));
     typed(&mut state, b"\x1dtjj");
     assert_eq!(typed(&mut state, b"r"), [Effect::Connect { backend: "gpu".to_owned() }]);
     typed(&mut state, b"\r");

@@ -177,6 +177,14 @@ fn sheet(state: &State, asked: &Dialog, most: usize, brief: bool) -> Sheet {
             (format!("HOST KEY CHANGED  {backend}  blocked"), keys.to_vec())
         }
     };
+    if let Some((first, others)) = prompt.waiting.split_first().filter(|_| !brief) {
+        let more = match others.len() {
+            0 => String::new(),
+            1 => ", and 1 more call waits".to_owned(),
+            n => format!(", and {n} more calls wait"),
+        };
+        lines.push((format!("asked for: {}{more}", clean(first)), state.theme.dim()));
+    }
     if state.asked.len() > 1 && !brief {
         lines.push((format!("{} more after this", state.asked.len() - 1), state.theme.dim()));
     }

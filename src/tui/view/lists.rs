@@ -27,6 +27,7 @@ pub(super) fn rows(state: &State, area: Rect, rows: &[Vec<Piece>], buf: &mut Buf
     let theme = state.theme;
     drawn.list_rows = area.height as usize;
     let first = (state.list.at + 1).saturating_sub(area.height as usize);
+    drawn.list = Some((area, first));
     for (i, pieces) in rows.iter().enumerate().skip(first).take(area.height as usize) {
         let at = Rect { y: area.y + (i - first) as u16, height: 1, ..area };
         let chosen = i == state.list.at;

@@ -5,12 +5,15 @@
 
 mod block;
 mod boxes;
+mod details;
 mod dialog;
 mod feed;
 mod line;
 mod lists;
+mod log;
 mod pane;
 mod popup;
+mod processes;
 mod side;
 mod small;
 mod status;
@@ -42,9 +45,14 @@ pub(super) fn draw(state: &State, buf: &mut Buffer) -> Drawn {
     }
     let mut body = plan.body;
     match plan.feed {
-        // The feed itself takes the room of its column.
-        Some(column) if state.view == View::Feed => body = body.union(column),
-        Some(column) => feed::column(state, column, buf, &mut drawn),
+        // These take the room of the column.
+        Some(column) if matches!(state.view, View::Feed | View::Processes | View::Details) => body = body.union(column),
+        Some(column) => {
+            let height = column.height / 3;
+            let below = Rect { y: column.bottom() - height, height, ..column };
+            feed::column(state, Rect { height: column.height - height, ..column }, buf, &mut drawn);
+            processes::column(state, below, buf, &mut drawn);
+        }
         None => {}
     }
     match state.view {
@@ -58,6 +66,8 @@ pub(super) fn draw(state: &State, buf: &mut Buffer) -> Drawn {
             }
         }
         View::Backends => lists::backends(state, plan.body, buf, &mut drawn),
+        View::Processes => processes::view(state, body, buf, &mut drawn),
+        View::Details => details::view(state, body, buf, &mut drawn),
         View::Feed => feed::view(state, body, buf, &mut drawn),
         View::Messages => lists::messages(state, plan.body, buf, &mut drawn),
         View::Help => lists::help(state, plan.body, buf, &mut drawn),
@@ -73,5 +83,7 @@ pub(super) fn asked_is_whole(state: &State) -> bool {
     state.asked.front().is_some_and(|asked| dialog::fits(state, asked, Rect::new(0, 0, width, height)))
 }
 
+#[cfg(test)]
+mod process_tests;
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@ use super::pane::state_words;
 use crate::model::{BackendInfo, HealthState};
 use crate::tui::format;
 use crate::tui::input::table::{Action, Context};
+use crate::tui::state::processes::{Standing, Tally};
 use crate::tui::state::{Drawn, State};
 use crate::tui::text::{clean, cut, wrap_words};
 use ratatui::buffer::Buffer;
@@ -77,7 +78,25 @@ fn card(state: &State, index: usize, backend: &BackendInfo, room: usize, drawn: 
             }
         }
     }
-    for block in state.live_on(&backend.name).into_iter().take(2) {
+    let tally = state.tally(Some(&backend.name));
+    if tally != Tally::default() {
+        let mut pieces: Vec<Piece> = vec![("   ".to_owned(), Style::new())];
+        for (n, word, style) in [
+            (tally.failed, "failed", theme.bad()),
+            (tally.unknown, "unknown", theme.warn()),
+            (tally.stray, "stray", theme.warn()),
+            (tally.running, "background", theme.dim()),
+        ] {
+            if n > 0 {
+                let gap = if pieces.len() > 1 { " " } else { "" };
+                pieces.push((format!("{gap}{n} {word}"), style));
+            }
+        }
+        rows.push((pieces, Vec::new()));
+    }
+    // What is unknown is counted above; how long it ran is not known.
+    let live = state.live_on(&backend.name).into_iter().filter(|b| b.standing() != Standing::Unknown);
+    for block in live.take(2) {
         let running = format::running(format::elapsed(&block.info, state.now));
         let room = room.saturating_sub(running.len() + 7);
         let command = cut(&clean(block.info.command.lines().next().unwrap_or_default()), room, theme.glyphs.ascii);

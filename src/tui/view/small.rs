@@ -22,7 +22,14 @@ pub(super) fn draw(state: &State, buf: &mut Buffer, drawn: &mut Drawn) {
         format!("{} backends {}{} {}{} {}{}", state.backends.len(), n(HealthState::Up), g.up, busy, g.busy, n(HealthState::Down), g.down);
     lines.push((states, theme.strong()));
     let running = state.blocks.values().filter(|b| b.is_live()).count();
-    lines.push((format!("running {running}  alerts {}", state.alerts), theme.strong()));
+    let tally = state.tally(None);
+    let mut said = format!("running {running}  alerts {}", state.alert_count());
+    for (n, glyph) in [(tally.failed, g.failed), (tally.unknown, '?')] {
+        if n > 0 {
+            said.push_str(&format!("  {glyph}{n}"));
+        }
+    }
+    lines.push((said, theme.strong()));
     if let Some(pane) = state.pane() {
         let newest = pane.blocks.last().and_then(|id| state.blocks.get(id));
         let what = newest.map_or_else(String::new, |b| format!(": {}", clean(b.info.command.lines().next().unwrap_or_default())));

@@ -5,8 +5,9 @@
 use super::boxes::{self, Piece};
 use crate::tui::input::table::{Action, Context};
 use crate::tui::state::pause::PAUSE;
-use crate::tui::state::{Link, State};
-use crate::tui::text::{clean, width};
+use crate::tui::state::processes::Asking;
+use crate::tui::state::{Link, State, View};
+use crate::tui::text::{clean, cut, width};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -18,15 +19,16 @@ pub(super) fn draw(state: &State, area: Rect, buf: &mut Buffer) {
     let word = match (state.leader, context) {
         (Some(_), _) => state.keymap.leader.short(),
         (None, Context::Input) => "INPUT".to_owned(),
-        (None, Context::Nav | Context::List) => "NAV".to_owned(),
+        (None, Context::Nav | Context::Processes | Context::Feed | Context::Details | Context::List) => "NAV".to_owned(),
         (None, Context::Scroll) => "SCROLL".to_owned(),
         (None, Context::Leader) => String::new(),
     };
     let mut left: Vec<Piece> = vec![(format!(" {word} "), theme.chosen())];
-    if let Some(pane) = state.pane() {
+    if let Some(pane) = state.pane().filter(|_| matches!(context, Context::Input | Context::Nav | Context::Scroll | Context::Leader)) {
         left.push((format!(" {}:{} ", clean(&pane.backend), clean(&pane.session)), theme.strong()));
     }
     let mut used: usize = left.iter().map(|(t, _)| width(t)).sum();
+    let alert = alert(state, area.width as usize);
     if let Some((text, style)) = loud(state) {
         left.push((format!("{} ", theme.glyphs.bar), theme.dim()));
         left.push((text, style));
@@ -34,7 +36,7 @@ pub(super) fn draw(state: &State, area: Rect, buf: &mut Buffer) {
         return;
     }
     left.push((format!("{} ", theme.glyphs.bar), theme.dim()));
-    used += 2;
+    used += 2 + alert.iter().map(|(text, _)| width(text)).sum::<usize>();
     for (key, label) in keys(state, context) {
         let item = format!("{key} {label}  ");
         used += width(&item);
@@ -44,7 +46,16 @@ pub(super) fn draw(state: &State, area: Rect, buf: &mut Buffer) {
         left.push((key, theme.focus()));
         left.push((format!(" {label}  "), Style::new()));
     }
-    boxes::row(buf, area, &left, &[], theme.glyphs.ascii);
+    boxes::row(buf, area, &left, &alert, theme.glyphs.ascii);
+}
+
+/// The alert that waits longest to be seen, and the key that goes to it.
+fn alert(state: &State, room: usize) -> Vec<Piece> {
+    let Some(alert) = state.loud.alerts().front().filter(|_| room >= 60) else { return Vec::new() };
+    let theme = state.theme;
+    let key = state.keymap.shown(Context::Leader, Action::NextAlert).unwrap_or_default();
+    let text = cut(&clean(&alert.text), room / 3, theme.glyphs.ascii);
+    vec![(format!("{} {text} ", theme.glyphs.person), theme.bad()), (format!("{key} "), theme.focus())]
 }
 
 /// What is more important than the keys.
@@ -54,6 +65,14 @@ fn loud(state: &State) -> Option<(String, Style)> {
     }
     if state.list.typing {
         return Some((format!("filter: {}_", clean(&state.list.filter)), state.theme.focus()));
+    }
+    if let (Some((what, text)), View::Processes) = (&state.processes.asking, state.view) {
+        let what = match what {
+            Asking::Filter => "filter (words, state:failed, by:who, @tag)".to_owned(),
+            Asking::Find => "lines with".to_owned(),
+            Asking::Stdin(id) => format!("stdin of {} (enter sends, ^D ends it, esc leaves)", state.log_label(id)),
+        };
+        return Some((format!("{what}: {}_", clean(text)), state.theme.focus()));
     }
     if let Some((_, text)) = &state.chip {
         return Some((clean(text), state.theme.warn()));
@@ -86,6 +105,34 @@ fn keys(state: &State, context: Context) -> Vec<(String, &'static str)> {
         Context::Scroll => {
             vec![here(Action::Back, "back"), here(Action::Search, "search"), here(Action::HalfUp, "up"), here(Action::HalfDown, "down")]
         }
+        Context::Processes => vec![
+            here(Action::Back, "back"),
+            here(Action::OpenLog, "log"),
+            here(Action::Stop, "stop"),
+            here(Action::Restart, "run again"),
+            here(Action::Filter, "filter"),
+            here(Action::Mark, "mark"),
+            here(Action::Details, "details"),
+            here(Action::Follow, "follow"),
+            here(Action::Help, "help"),
+        ],
+        Context::Feed => vec![
+            here(Action::Back, "back"),
+            here(Action::Details, "details"),
+            here(Action::ToPane, "its pane"),
+            here(Action::Stop, "stop"),
+            here(Action::Filter, "filter"),
+            here(Action::Failures, "failures"),
+            here(Action::ByWho, "by who"),
+            here(Action::Pause, "pause"),
+        ],
+        Context::Details => vec![
+            here(Action::Back, "back"),
+            here(Action::OpenLog, "its log"),
+            here(Action::ToPane, "its pane"),
+            here(Action::Stop, "stop"),
+            here(Action::CopyOutput, "copy"),
+        ],
         Context::List => vec![
             here(Action::Back, "back"),
             here(Action::Open, "open"),
@@ -95,6 +142,7 @@ fn keys(state: &State, context: Context) -> Vec<(String, &'static str)> {
         Context::Input | Context::Leader => vec![
             map.shown(Context::Leader, Action::Slot).map(|k| (k.replace('0', "0-9"), "backend")),
             leader(Action::Zoom, "zoom"),
+            leader(Action::Processes, "processes"),
             leader(Action::Feed, "feed"),
             leader(Action::Help, "help"),
             here(Action::ToNav, "commands above"),

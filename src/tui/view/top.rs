@@ -6,6 +6,7 @@ use super::boxes::{self, Piece};
 use crate::model::{BackendInfo, HealthState};
 use crate::tui::format;
 use crate::tui::layout::{Plan, Tier};
+use crate::tui::state::processes::Standing;
 use crate::tui::state::{Drawn, Link, State};
 use crate::tui::text::{clean, cut, put, width};
 use ratatui::buffer::Buffer;
@@ -39,12 +40,26 @@ pub(super) fn mark(state: &State, backend: &BackendInfo, drawn: &mut Drawn) -> P
 fn counts(state: &State) -> Vec<Piece> {
     let theme = state.theme;
     let mut out = Vec::new();
-    let running = state.blocks.values().filter(|b| b.is_live()).count();
+    let running = state.blocks.values().filter(|b| b.standing() == Standing::Running).count();
     if running > 0 {
         out.push((format!("{} {running} running ", theme.glyphs.running), theme.focus()));
     }
-    if state.alerts > 0 {
-        out.push((format!("!{} ", state.alerts), theme.bad()));
+    let tally = state.tally(None);
+    if tally.failed + tally.unknown + tally.stray > 0 {
+        out.push(("procs ".to_owned(), theme.dim()));
+    }
+    if tally.failed > 0 {
+        out.push((format!("{}{} ", theme.glyphs.failed, tally.failed), theme.bad()));
+    }
+    if tally.unknown > 0 {
+        out.push((format!("?{} ", tally.unknown), theme.warn()));
+    }
+    if tally.stray > 0 {
+        out.push((format!("{}{} ", theme.glyphs.person, tally.stray), theme.warn()));
+    }
+    let alerts = state.alert_count();
+    if alerts > 0 {
+        out.push((format!("!{alerts} "), theme.bad()));
     }
     if matches!(state.link, Link::Lost { .. }) {
         out.push(("no daemon ".to_owned(), theme.bad()));

@@ -32,13 +32,13 @@ enum Place {
 
 /// The filter.
 #[derive(Debug, Default)]
-pub(crate) struct Clean {
+pub struct Clean {
     place: Place,
 }
 
 impl Clean {
     /// Takes a piece and gives what is left of it.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<u8> {
+    pub fn feed(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len() + 2);
         for byte in bytes {
             self.byte(*byte, &mut out);
@@ -47,7 +47,7 @@ impl Clean {
     }
 
     /// Gives what was held back at the end of the stream.
-    pub(crate) fn end(&mut self) -> Vec<u8> {
+    pub fn end(&mut self) -> Vec<u8> {
         match std::mem::take(&mut self.place) {
             Place::Return => vec![b'\r'],
             Place::Lead => vec![0xc2],
