@@ -28,7 +28,7 @@ impl Core {
         let place = self.place(Some(backend))?;
         let name = place.settings.name.clone();
         place
-            .reach(operator, false)
+            .reach(operator.then_some("a look for strays"), false)
             .await
             .map_err(|e| EngineError::Unavailable { message: format!("{name}: {}", e.message), fix: e.fix })?;
         let settings = FollowSettings { shell: place.settings.shell, timeout: place.settings.connect_timeout };

@@ -291,7 +291,7 @@ impl Core {
             message: format!("{} cannot be asked about {id}, which was not ended: {}", held.backend, e.message),
             fix: e.fix,
         };
-        place.reach(false, false).await.map_err(failed)?;
+        place.reach(None, false).await.map_err(failed)?;
         place.connection.backend().family(held.family.clone(), ask).await.map_err(failed)
     }
 

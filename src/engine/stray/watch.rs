@@ -80,7 +80,7 @@ async fn until_gone(core: &Weak<Core>, id: &str, place: &Place) -> Outcome {
 async fn reach(place: &Place) {
     let mut health = place.connection.health().clone();
     health.mark_unchanged();
-    let Err(error) = place.reach(false, false).await else { return };
+    let Err(error) = place.reach(None, false).await else { return };
     tracing::debug!(%error, "an adopted stray cannot be asked about now");
     tokio::select! {
         changed = health.changed() => {
