@@ -76,6 +76,24 @@ done
 list $family
 }
 
+# As in control.sh.
+gone() {
+n=0
+while members "$2" "$3" "$4"; [ "$family" ]; do
+seen=''
+for p in $family; do began "$p"; [ "$began" ] && seen="$seen $p:$began"; done
+while [ "$seen" ]; do
+kill -0 "$$" || exit
+n=$((n + 1))
+if [ $n -le 10 ]; then nap 1; else nap 5; fi
+left=''
+for p in $seen; do began "${p%%:*}"; [ "$began" = "${p#*:}" ] && left="$left $p"; done
+seen=$left
+done
+done
+answer "$1" ended -
+}
+
 while IFS=' ' read -r id verb a b c d; do
 case $b in '~'*) aged;; esac
 case $verb in
@@ -86,6 +104,7 @@ forget) new=''; for p in $noted; do [ "${p%%:*}" = "$a" ] || new="$new $p"; done
 family) members "$a" "$b" "$c"; list $family; answer "$id" members "$list - -";;
 signal) members "$a" "$b" "$c"; new=''; for p in $family; do kill -"$d" "$p" && new="$new $p"; done; list $new; answer "$id" members "$list - -";;
 end) { end "$a" "$b" "$c" "$d"; answer "$id" ended "$list"; } </dev/null &;;
+gone) gone "$id" "$a" "$b" "$c" </dev/null &;;
 ?*) answer "$id" refused "$verb";;
 esac
 done

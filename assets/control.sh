@@ -170,6 +170,23 @@ done
 list "${!family[@]}"
 }
 
+# Answers $1 when nothing is left of the command of shell $2, start $3, cookie $4. All processes are looked at only when those
+# that were seen have ended. Goes with the control shell.
+gone() {
+local p n=0
+local -A seen=()
+while members "$2" "$3" "$4"; ((${#family[@]})); do
+for p in "${!family[@]}"; do seen[$p]=${began[$p]}; done
+while :; do
+for p in "${!seen[@]}"; do stat_of "$p" && [[ ${stat[19]} == "${seen[$p]}" ]] || unset -v "seen[$p]"; done
+((${#seen[@]})) || break
+kill -0 "$mine" || exit
+nap $((n++ < 10 ? 1 : 5))
+done
+done
+answer "$1" ended -
+}
+
 while IFS=' ' read -r id verb a b c d; do
 [[ $b == '~'* ]] && aged
 case $verb in
@@ -180,6 +197,7 @@ forget) unset -v "noted[$a]";;
 family) members "$a" "$b" "$c"; classify; list "${!family[@]}"; s=$list; list "${!ending[@]}"; s+=" $list"; list "${!tails[@]}"; answer "$id" members "$s $list";;
 signal) members "$a" "$b" "$c"; for p in "${!family[@]}"; do kill -"$d" "$p" || unset -v "family[$p]"; done; list "${!family[@]}"; answer "$id" members "$list - -";;
 end) { end "$a" "$b" "$c" "$d"; answer "$id" ended "$list"; } </dev/null &;;
+gone) gone "$id" "$a" "$b" "$c" </dev/null &;;
 *) answer "$id" refused "$verb";;
 esac
 done

@@ -195,6 +195,11 @@ impl Paths {
         self.state.join(format!("background-{}.json", self.host))
     }
 
+    /// The list of what commands left running, for the next daemon.
+    pub fn strays_file(&self) -> PathBuf {
+        self.state.join(format!("strays-{}.json", self.host))
+    }
+
     /// The daemon's socket: named by state folder and host, since a runtime folder may be shared by several of both. A path
     /// too long for the kernel is replaced by a short one, the same for every client.
     pub fn socket(&self) -> PathBuf {

@@ -6,7 +6,7 @@
 use super::{Ask, BackendError, ErrorKind, Exit, Family, Members, Shell};
 use crate::shell::control::{Answer, Answers, Named, Request, begin, line};
 use futures::future::BoxFuture;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -47,7 +47,16 @@ impl Control {
         let (tell, lost) = watch::channel(None);
         let Shell { ready, stdin, stdout, stderr, exit, .. } = shell;
         let begin = begin(nonce, linger, ready.kind == "bash");
-        let actor = Actor { stdin, stdout, stderr, exit, answers: Answers::new(nonce), waiting: BTreeMap::new(), next: 1 };
+        let actor = Actor {
+            stdin,
+            stdout,
+            stderr,
+            exit,
+            answers: Answers::new(nonce),
+            waiting: BTreeMap::new(),
+            endless: BTreeSet::new(),
+            next: 1,
+        };
         tokio::spawn(actor.run(begin, jobs, tell));
         Self { queue, lost }
     }
@@ -66,11 +75,22 @@ impl Control {
         if ask == Ask::Readers {
             return Err(BackendError::new(ErrorKind::Unsupported, "what its processes wait for is known on this machine alone"));
         }
-        match self.ask(Owned::Ask(family, ask)).await? {
-            Answer::Members { alive, ending, tails } => Ok(Members { alive, ending, tails, verified: false }),
-            Answer::Ended { left } => Ok(Members { verified: left.is_empty(), alive: left, ..Members::default() }),
-            other => Err(strange(&other)),
-        }
+        members(self.ask(Owned::Ask(family, ask)).await?)
+    }
+
+    /// Asks for the end of everything of a command ([`Ask::Gone`]). What it gives is waited for without this handle, so that a
+    /// control shell is let go of although somebody waits there: the wait then fails as lost. Waits itself only while the queue is
+    /// full.
+    pub async fn gone_of(
+        &self,
+        family: Family,
+    ) -> Result<impl Future<Output = Result<Members, BackendError>> + Send + use<>, BackendError> {
+        let (reply, answer) = oneshot::channel();
+        let request = Owned::Ask(family, Ask::Gone);
+        self.queue.send(Job { request, reply: Some(reply) }).await.map_err(|_| self.why())?;
+        let lost = self.lost.clone();
+        let why = move || lost.borrow().clone().unwrap_or_else(vanished);
+        Ok(async move { members(answer.await.unwrap_or_else(|_| Err(why()))?) })
     }
 
     /// Tells of a foreground command, so that it is ended when the daemon is gone for good. Waits only while the queue is full.
@@ -117,6 +137,14 @@ impl Control {
     }
 }
 
+fn members(answer: Answer) -> Result<Members, BackendError> {
+    match answer {
+        Answer::Members { alive, ending, tails } => Ok(Members { alive, ending, tails, ..Members::default() }),
+        Answer::Ended { left } => Ok(Members { verified: left.is_empty(), alive: left, ..Members::default() }),
+        other => Err(strange(&other)),
+    }
+}
+
 fn vanished() -> BackendError {
     BackendError::new(ErrorKind::Lost, "the control shell is gone")
 }
@@ -135,6 +163,8 @@ struct Actor {
     exit: BoxFuture<'static, Exit>,
     answers: Answers,
     waiting: BTreeMap<u64, Reply>,
+    /// Of these, those that wait for an end.
+    endless: BTreeSet<u64>,
     next: u64,
 }
 
@@ -182,6 +212,9 @@ impl Actor {
 
     /// Nobody holds a handle any more: what was asked is still answered, then stdin ends.
     async fn let_go(&mut self, out: &mut [u8]) -> Option<BackendError> {
+        // But what may never be answered.
+        let endless = std::mem::take(&mut self.endless);
+        self.waiting.retain(|id, _| !endless.contains(id));
         while !self.waiting.is_empty() {
             match self.stdout.read(out).await {
                 Ok(n) if n > 0 => self.answered(&out[..n]),
@@ -201,6 +234,9 @@ impl Actor {
             return Ok(());
         };
         if let Some(reply) = job.reply {
+            if matches!(job.request, Owned::Ask(_, Ask::Gone)) {
+                self.endless.insert(id);
+            }
             self.waiting.insert(id, reply);
         }
         self.stdin.write_all(line.as_bytes()).await?;
@@ -209,6 +245,7 @@ impl Actor {
 
     fn answered(&mut self, bytes: &[u8]) {
         for (id, answer) in self.answers.feed(bytes) {
+            self.endless.remove(&id);
             if let Some(reply) = self.waiting.remove(&id) {
                 // The caller may be gone.
                 let _ = reply.send(Ok(answer));
@@ -236,6 +273,7 @@ impl Owned {
             Self::Note(family) => Request::Note(named(family)),
             Self::Forget(pid) => Request::Forget(*pid),
             Self::Ask(family, Ask::Survivors) => Request::Family(named(family)),
+            Self::Ask(family, Ask::Gone) => Request::Gone(named(family)),
             Self::Ask(family, Ask::End { grace }) => {
                 Request::End { named: named(family), grace_ms: u64::try_from(grace.as_millis()).unwrap_or(u64::MAX) }
             }

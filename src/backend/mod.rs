@@ -19,7 +19,7 @@ pub use error::{BackendError, ErrorKind};
 pub use guard::Guard;
 pub use local::ClientEnv;
 
-use crate::model::{BackendKind, Capabilities, Finding, HostKeyChange, HostKeys, Verdict};
+use crate::model::{BackendKind, Capabilities, Finding, HostKeyChange, HostKeys, Outcome, Verdict};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -252,6 +252,9 @@ pub enum Ask {
     Signal(i32),
     /// Look only: alive is what reads the command's stdin now and finds nothing there. Unsupported where that cannot be known.
     Readers,
+    /// Look only: answered when nothing of it is alive any more, however long that takes, and at no cost meanwhile where the place
+    /// itself tells of an end.
+    Gone,
 }
 
 /// What is alive of a family.
@@ -263,6 +266,8 @@ pub struct Members {
     pub ending: Vec<u32>,
     /// Of these, what also writes to the command's stdout (a process substitution): worth waiting for.
     pub tails: Vec<u32>,
-    /// After `End`: whether it was verified that nothing is left.
+    /// After `End` and `Gone`: whether it was verified that nothing is left.
     pub verified: bool,
+    /// After `Gone`: how the one process ended that all others of it came from, where that was told to us.
+    pub ended: Option<Outcome>,
 }

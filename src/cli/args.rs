@@ -10,7 +10,7 @@ mod process;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use exec::{ExecArgs, Json};
 pub(crate) use hostkey::{HostkeyArgs, HostkeyChangeArgs, HostkeyCommand};
-pub(crate) use process::{KillArgs, LogsArgs, PsArgs, SendArgs, WaitArgs};
+pub(crate) use process::{AdoptArgs, KillArgs, LogsArgs, PsArgs, SendArgs, WaitArgs};
 
 use clap::{ArgAction, Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -92,6 +92,8 @@ pub(crate) enum Command {
     Send(SendArgs),
     /// End commands, or send them a signal
     Kill(KillArgs),
+    /// Make a background process of what a command left running
+    Adopt(AdoptArgs),
     /// List, show, connect and disconnect backends
     Backends(BackendsArgs),
     /// Show, accept, replace and remove host keys

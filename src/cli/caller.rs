@@ -49,11 +49,13 @@ struct Left {
 /// Looks what a daemon left. What cannot be read is left to the next daemon to tell.
 fn left_in_background() -> Left {
     let Ok(paths) = Paths::resolve(&Vars::current()) else { return Left::default() };
-    let Ok(text) = std::fs::read(paths.background_file()) else { return Left::default() };
+    let text = std::fs::read(paths.background_file()).unwrap_or_default();
     let file: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
     let list = |name: &str| file[name].as_array().cloned().unwrap_or_default();
     let ended = list("ended").iter().filter_map(|one| one["row"]["id"].as_str().map(str::to_owned)).collect();
-    Left { runs: !list("processes").is_empty(), ended }
+    let strays = std::fs::read(paths.strays_file()).ok().and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+    let strays = strays.is_some_and(|file| file["strays"].as_array().is_some_and(|list| !list.is_empty()));
+    Left { runs: strays || !list("processes").is_empty(), ended }
 }
 
 /// Gives a way to a daemon that runs; none is started.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: what was asked for goes to stdout, our own words to stderr behind `qd: `; every way to fail has one exit code.
 
+mod adopt;
 mod again;
 mod args;
 mod backends;
@@ -147,6 +148,7 @@ async fn dispatch(args: &Args, screen: &Screen) -> Result<u8, Failure> {
         Some(Command::Wait(args)) => wait::run(global, args, screen).await,
         Some(Command::Send(args)) => send::run(global, args, screen).await,
         Some(Command::Kill(args)) => kill::run(global, args, screen).await,
+        Some(Command::Adopt(args)) => adopt::run(global, args, screen).await,
         Some(Command::Backends(args)) => backends::run(global, args, screen).await,
         Some(Command::Hostkey(args)) => hostkey::run(global, args, screen).await,
         Some(Command::Session(args)) => session::run(global, args, screen).await,

@@ -9,11 +9,15 @@ use super::table::{Cell, Column, Look, Table};
 use super::{caller, words};
 use crate::config::nearest;
 use crate::model::{Millis, Overview, ProcessInfo, WhoKind};
-use crate::protocol::calls::OverviewCall;
+use crate::protocol::calls::{FindCall, Found, OverviewCall};
 
 /// Lists processes.
 pub(crate) async fn run(global: &Global, args: &PsArgs, screen: &Screen) -> Result<u8, Failure> {
-    let Some(client) = caller::find(global, args.all).await? else {
+    let client = match args.find {
+        true => Some(caller::connect(global, caller::agent(None)).await?),
+        false => caller::find(global, args.all).await?,
+    };
+    let Some(client) = client else {
         screen.say("no daemon is running, so no command is");
         if args.json {
             screen.json(&[(); 0])?;
@@ -22,6 +26,9 @@ pub(crate) async fn run(global: &Global, args: &PsArgs, screen: &Screen) -> Resu
     };
     let overview = client.call(OverviewCall {}).await?;
     known_backend(&overview, args.backend.as_deref())?;
+    if args.find {
+        return found(client.call(FindCall { backend: args.backend.clone().unwrap_or_default() }).await?, args.json, screen);
+    }
     let wanted = |p: &&ProcessInfo| (args.all || !p.state.is_ended()) && args.backend.as_ref().is_none_or(|b| *b == p.backend);
     let rows: Vec<&ProcessInfo> = overview.processes.iter().filter(wanted).collect();
     if args.json {
@@ -30,6 +37,26 @@ pub(crate) async fn run(global: &Global, args: &PsArgs, screen: &Screen) -> Resu
         screen.say(if args.all { "no commands are known" } else { "no commands are running (-a lists ended ones)" });
     } else {
         screen.print(&table(&rows, words::now()).text(screen))?;
+    }
+    Ok(0)
+}
+
+/// Shows what a look through a backend has found.
+fn found(found: Found, json: bool, screen: &Screen) -> Result<u8, Failure> {
+    if json {
+        screen.json(&found)?;
+        return Ok(0);
+    }
+    if found.strays.is_empty() {
+        screen.say("no strays were found");
+    } else {
+        let rows: Vec<&ProcessInfo> = found.strays.iter().collect();
+        screen.print(&table(&rows, words::now()).text(screen))?;
+    }
+    if !found.others.is_empty() {
+        let pids: Vec<String> = found.others.iter().map(u32::to_string).collect();
+        let count = words::processes(pids.len());
+        screen.say(&format!("not listed: {count} of commands that another daemon may be running: {}", pids.join(", ")));
     }
     Ok(0)
 }

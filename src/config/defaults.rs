@@ -96,7 +96,16 @@ impl Default for UiSettings {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { log_bytes: 1_000_000_000, max_output_bytes: 50_000, log_days: 7, logs_bytes: 5_000_000_000, ended_kept: 2000 }
+        Self {
+            log_bytes: 1_000_000_000,
+            max_output_bytes: 50_000,
+            log_days: 7,
+            logs_bytes: 5_000_000_000,
+            ended_kept: 2000,
+            ended_for: Duration::from_secs(30 * 60),
+            // More are a mistake somewhere.
+            background: 64,
+        }
     }
 }
 

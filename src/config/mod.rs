@@ -242,6 +242,10 @@ pub struct Limits {
     pub logs_bytes: u64,
     /// Ended processes kept in the table (2,000).
     pub ended_kept: usize,
+    /// How long one is kept there after its end (30 min).
+    pub ended_for: Duration,
+    /// Background processes that may run on one backend (64).
+    pub background: usize,
 }
 
 #[cfg(test)]

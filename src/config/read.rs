@@ -287,6 +287,8 @@ fn limits(node: &Node, problems: &Problems) -> Limits {
         log_days: fields.whole("log_days", 0..=36_500).unwrap_or(default.log_days),
         logs_bytes: fields.size("logs_bytes").unwrap_or(default.logs_bytes),
         ended_kept: fields.whole("ended_kept", 0..=1_000_000).map_or(default.ended_kept, |kept| kept as usize),
+        ended_for: fields.duration("ended_for", true).unwrap_or(default.ended_for),
+        background: fields.whole("background", 1..=10_000).map_or(default.background, |most| most as usize),
     };
     fields.finish();
     limits

@@ -53,6 +53,8 @@ fn tree(config: &Config) -> Node {
             ("log_days", number(limits.log_days)),
             ("logs_bytes", number(limits.logs_bytes)),
             ("ended_kept", number(limits.ended_kept)),
+            ("ended_for", duration(limits.ended_for)),
+            ("background", number(limits.background)),
         ]),
     ));
     top.push(("client_env", list(&config.client_env)));

@@ -181,7 +181,7 @@ fn everything_else_is_read() {
         "terminal:\n  default_backend: b\n  timeout: 2m\n  max_foreground: 1h\n  lifetime_seconds: 10s\n  backends:\n    a: {type: ssh}\n    b: {type: ssh, slot: 1, shell: sh, \
          snapshot: no, health_interval: 5s, connect_timeout: 500ms, on_lost: keep, tags: x, env: {A: 1.10, B: on, C: ~, D: ''}, forward_env: [WANDB_API_KEY]}\n    c: {type: ssh}\n\
          ui: {ascii: true, mouse: false, fleet: lab, leader: ctrl-a, bell: off, osc: 777, on_alert: [notify-send, two words]}\nkeys:\n  zoom: z\n  next: [n, tab]\n  quit: false\n  pane:\n    copy: y\n  preset: tmux\n\
-         redact: {names: [A_*], keep: [GH_TOKEN]}\nlimits: {log_bytes: 1MiB, log_days: 1, ended_kept: 5}\nclient_env: [LANG]\nidle_exit: false\nlog_level: debug\nx-base: {any: thing}\n",
+         redact: {names: [A_*], keep: [GH_TOKEN]}\nlimits: {log_bytes: 1MiB, log_days: 1, ended_kept: 5, ended_for: 1h, background: 3}\nclient_env: [LANG]\nidle_exit: false\nlog_level: debug\nx-base: {any: thing}\n",
     );
     let slots: Vec<_> = config.backends.iter().map(|backend| (backend.slot, backend.name.as_str())).collect();
     assert_eq!(slots, [(0, "local"), (1, "b"), (2, "a"), (3, "c")]);
@@ -196,6 +196,7 @@ fn everything_else_is_read() {
     assert_eq!(keys, ["next=n,tab", "pane.copy=y", "preset=tmux", "quit=", "zoom=z"]);
     assert!(config.redact.names.contains(&"A_*".to_owned()) && !config.redact.names.contains(&"GH_TOKEN".to_owned()));
     assert_eq!((config.limits.log_bytes, config.limits.log_days, config.limits.ended_kept), (1 << 20, 1, 5));
+    assert_eq!((config.limits.ended_for, config.limits.background), (Duration::from_secs(3600), 3));
     assert_eq!(
         (config.client_env.as_slice(), config.idle_exit, config.log_level.as_str()),
         (["LANG".to_owned()].as_slice(), None, "debug")

@@ -8,7 +8,7 @@ use super::service::Service;
 use super::stream;
 use crate::engine::Write;
 use crate::model::{Chunk, EndedBy, Overview, ProcessInfo, Stream};
-use crate::protocol::calls::{self, Call as _, CallError, ErrorCode, Killed, Sent, ShutdownReply};
+use crate::protocol::calls::{self, Call as _, CallError, ErrorCode, Found, Killed, Sent, ShutdownReply};
 use crate::protocol::message::AnyRequest;
 use futures::FutureExt;
 use futures::future::{join_all, try_join_all};
@@ -65,6 +65,15 @@ async fn plain<S: Service>(call: &Call<S>, request: AnyRequest) -> Result<Vec<u8
             reply::<calls::WaitInput>(service.wants_input(&params.process).await.map_err(call_error)?)
         }
         calls::Kill::METHOD => reply::<calls::Kill>(kill(call, request.params()?).await?),
+        calls::FindCall::METHOD => {
+            let params: calls::FindCall = request.params()?;
+            let (strays, others) = service.find(&params.backend, call.guest.is_operator()).await.map_err(call_error)?;
+            reply::<calls::FindCall>(Found { strays, others })
+        }
+        calls::AdoptCall::METHOD => {
+            let params: calls::AdoptCall = request.params()?;
+            reply::<calls::AdoptCall>(service.adopt(&call.guest.who, &params.process).await.map_err(call_error)?)
+        }
         calls::SendCall::METHOD => reply::<calls::SendCall>(send(call, request.params()?).await?),
         calls::Recheck::METHOD => {
             let params: calls::Recheck = request.params()?;

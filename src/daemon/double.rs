@@ -300,6 +300,15 @@ impl Service for Double {
         Ok((info, vec![7, 9]))
     }
 
+    async fn find(&self, _backend: &str, _operator: bool) -> Result<(Vec<ProcessInfo>, Vec<u32>), EngineError> {
+        let processes = self.inner.processes.lock().unwrap();
+        Ok((processes.values().map(|process| process.info.lock().unwrap().clone()).collect(), vec![7]))
+    }
+
+    async fn adopt(&self, _who: &Who, process: &str) -> Result<ProcessInfo, EngineError> {
+        self.process(process)
+    }
+
     async fn send(&self, who: &Who, process: &str, write: Write) -> Result<Written, EngineError> {
         let found = self.find(process)?;
         let (total, _) = *found.grown.borrow();

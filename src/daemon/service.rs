@@ -24,6 +24,8 @@ pub trait Service: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Running, EngineError>> + Send;
     fn end(&self, process: &str, by: EndedBy, grace: Duration) -> impl Future<Output = Result<ProcessInfo, EngineError>> + Send;
     fn signal(&self, process: &str, signal: i32) -> impl Future<Output = Result<(ProcessInfo, Vec<u32>), EngineError>> + Send;
+    fn find(&self, backend: &str, operator: bool) -> impl Future<Output = Result<(Vec<ProcessInfo>, Vec<u32>), EngineError>> + Send;
+    fn adopt(&self, who: &Who, process: &str) -> impl Future<Output = Result<ProcessInfo, EngineError>> + Send;
     fn send(&self, who: &Who, process: &str, write: Write) -> impl Future<Output = Result<Written, EngineError>> + Send;
     fn wants_input(&self, process: &str) -> impl Future<Output = Result<bool, EngineError>> + Send;
     fn recheck(&self, process: &str) -> impl Future<Output = Result<ProcessInfo, EngineError>> + Send;
@@ -78,6 +80,12 @@ impl Service for Engine {
     }
     async fn signal(&self, process: &str, signal: i32) -> Result<(ProcessInfo, Vec<u32>), EngineError> {
         self.signal(process, signal).await
+    }
+    async fn find(&self, backend: &str, operator: bool) -> Result<(Vec<ProcessInfo>, Vec<u32>), EngineError> {
+        self.find(backend, operator).await
+    }
+    async fn adopt(&self, who: &Who, process: &str) -> Result<ProcessInfo, EngineError> {
+        self.adopt(who, process).await
     }
     async fn send(&self, who: &Who, process: &str, write: Write) -> Result<Written, EngineError> {
         self.send(who, process, write).await

@@ -4,10 +4,11 @@
 
 use super::journal::Line;
 use super::place::Place;
+use super::stray::Left;
 use super::{Core, State};
 use crate::backend::{Ask, Family};
 use crate::config::OnLost;
-use crate::model::{Health, HealthState, Level, Millis, Outcome, ProcessInfo, ProcessState, Warning, WarningCode};
+use crate::model::{Event, Health, HealthState, Level, Millis, Outcome, ProcessInfo, ProcessState, Warning, WarningCode};
 use crate::session::log::Log;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -164,22 +165,44 @@ async fn look_after(core: Arc<Core>, place: Arc<Place>) {
         mine
     };
     for lost in mine {
-        let age = Duration::from_millis(u64::try_from(core.shared.clock.now() - lost.there).unwrap_or(0));
-        let cookie = format!("QD_PROCESS={}", lost.id);
-        let family = Family { pid: lost.pid, start_time: None, age: Some(age), cookie };
-        let what = match place.connection.backend().family(family.clone(), Ask::Survivors).await {
+        let what = core.became_of(&place, &lost).await;
+        core.shared.notice(Level::Notice, Some(name), format!("{name}: the lost command {} {what}", lost.id));
+        let mut state = core.state();
+        if let Some(entry) = state.table.get_mut(&lost.id)
+            && let ProcessState::Ended(Outcome::TransportLost { reason }) = &mut entry.info.state
+        {
+            reason.push_str(&format!("; when the link was back, it {what}"));
+            core.shared.tell(Event::Process { process: Box::new(entry.shown()) });
+        }
+    }
+}
+
+impl Core {
+    /// Looks for a lost command and ends it, unless it is to be kept; says what became of it.
+    async fn became_of(self: &Arc<Self>, place: &Arc<Place>, lost: &Lost) -> String {
+        let age = Duration::from_millis(u64::try_from(self.shared.clock.now() - lost.there).unwrap_or(0));
+        let family = Family { pid: lost.pid, start_time: None, age: Some(age), cookie: format!("QD_PROCESS={}", lost.id) };
+        let backend = place.connection.backend();
+        let stray = |pids: Vec<u32>| {
+            let (info, log) = self.row_with_log(&lost.id)?;
+            self.add_stray(Left::of(&info, family.clone(), pids, log))
+        };
+        let row = |pids: &Vec<u32>| stray(pids.clone()).map_or_else(String::new, |id| format!("stray {id}, "));
+        match backend.family(family.clone(), Ask::Survivors).await {
             Err(error) => format!("could not be looked for: {error}"),
-            Ok(found) if found.alive.is_empty() => "had ended by itself while the link was down (code unknown)".to_owned(),
+            Ok(found) if found.alive.is_empty() => "had ended by itself (code unknown)".to_owned(),
             Ok(found) if place.settings.on_lost == OnLost::Keep => {
-                format!("is still running there (pids {:?}), as on_lost: keep says", found.alive)
+                format!("was still running and goes on ({}pids {:?}), as on_lost: keep says", row(&found.alive), found.alive)
             }
-            Ok(_) => match place.connection.backend().family(family, Ask::End { grace: GRACE }).await {
+            Ok(_) => match backend.family(family.clone(), Ask::End { grace: GRACE }).await {
                 Ok(done) if done.verified => "was still running and has been ended".to_owned(),
-                Ok(done) => format!("was still running; it could not be verified that all of it ended (left: {:?})", done.alive),
+                Ok(done) => {
+                    let row = row(&done.alive);
+                    format!("was still running; it could not be verified that all of it ended ({row}left: {:?})", done.alive)
+                }
                 Err(error) => format!("was still running; ending it failed: {error}"),
             },
-        };
-        core.shared.notice(Level::Notice, Some(name), format!("{name}: the lost command {} {what}", lost.id));
+        }
     }
 }
 

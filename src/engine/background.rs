@@ -16,8 +16,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-/// Background processes of one backend: more are a mistake somewhere.
-pub(super) const MOST: usize = 64;
 /// After an ending that was verified its code comes within so long, or never.
 pub(super) const CODE_LIMIT: Duration = Duration::from_secs(10);
 
@@ -186,12 +184,13 @@ impl Core {
 
     /// Refuses one more where there are too many.
     pub(super) fn room_in_background(&self, backend: &str) -> Result<(), EngineError> {
+        let most = self.limits().background;
         let here = self.state().table.running().iter().filter(|row| row.background && row.backend == backend).count();
-        if here < MOST {
+        if here < most {
             return Ok(());
         }
         let text = format!(
-            "{here} background processes run on {backend}, which is the limit; `qd ps -b {backend}` lists them, `qd kill` ends some"
+            "{here} background processes run on {backend}, and the limit is {most} (limits.background); `qd ps -b {backend}` lists them, `qd kill` ends some"
         );
         Err(EngineError::Refused(text))
     }
@@ -281,6 +280,10 @@ impl Core {
                 self.end_background(&id, &one, outcome, no_directory);
                 self.checkpoint().await;
                 one.ended.send_replace(true);
+                // An ending of ours was verified.
+                if one.why.is_none() {
+                    tokio::spawn(self.clone().look_for_left(id.clone(), one.spot));
+                }
                 self.tell_end(&id);
                 self.idle.notify_waiters();
                 Some(id)
@@ -318,10 +321,10 @@ impl Core {
             }
             entry.info.state = ProcessState::Ended(outcome);
             entry.info.ended = Some(now);
+            self.date_log(id, entry.info.started);
             self.shared.tell(Event::Process { process: Box::new(entry.shown()) });
         }
-        let kept = state.config.limits.ended_kept;
-        state.table.trim(kept);
+        self.trim(&mut state);
     }
 
     fn note_why(&self, id: &str, why: Why) {

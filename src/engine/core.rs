@@ -5,10 +5,12 @@
 use super::background::Backgrounds;
 use super::journal;
 use super::place::Place;
+use super::retention::{self, Retention};
 use super::shared::Shared;
+use super::stray::Strays;
 use super::table::Table;
 use super::watch::Together;
-use super::{Again, CLOSE_LIMIT, EngineError, SHUTDOWN_GRACE, SHUTDOWN_LIMIT, aftermath, sweep};
+use super::{Again, CLOSE_LIMIT, EngineError, SHUTDOWN_GRACE, SHUTDOWN_LIMIT, aftermath};
 use crate::backend::Guard;
 use crate::config::{Config, Limits, nearest};
 use crate::model::{DaemonInfo, EndedBy, Event, Level, Overview, ProcessInfo};
@@ -31,6 +33,8 @@ pub(crate) struct State {
     /// Backend, session and command of what a daemon before this one left unfinished, until the session was told.
     pub(crate) lost_sessions: Vec<(String, String, String)>,
     pub(crate) background: Backgrounds,
+    pub(crate) strays: Strays,
+    pub(crate) retention: Retention,
     pub(crate) together: Together,
     watchers: usize,
     stopping: bool,
@@ -46,6 +50,10 @@ pub(crate) struct Core {
     pub(crate) idle: Notify,
     /// Held while the background processes are written down, so that an older state never follows a newer one.
     pub(crate) checkpointing: tokio::sync::Mutex<()>,
+    /// As that, for strays.
+    pub(crate) keeping_strays: tokio::sync::Mutex<()>,
+    /// Wakes what drops rows and logs.
+    pub(crate) retained: Arc<Notify>,
 }
 
 impl Core {
@@ -67,6 +75,8 @@ impl Core {
             lost: vec![],
             lost_sessions: vec![],
             background: Backgrounds::default(),
+            strays: Strays::default(),
+            retention: Retention::default(),
             together: Together::default(),
             watchers: 0,
             stopping: false,
@@ -77,6 +87,8 @@ impl Core {
             changed: Arc::new(Notify::new()),
             idle: Notify::new(),
             checkpointing: tokio::sync::Mutex::default(),
+            keeping_strays: tokio::sync::Mutex::default(),
+            retained: Arc::new(Notify::new()),
         });
         let journal_path = core.journal_path();
         let path = journal_path.clone();
@@ -91,11 +103,12 @@ impl Core {
         let weak = Arc::downgrade(&core);
         let running = move || weak.upgrade().map(|core| core.attended());
         core.take_in_checkpoint().await;
+        core.take_in_strays().await;
         tokio::spawn(journal::keep(journal_path, core.changed.clone(), running));
         core.changed.notify_one();
-        let (logs, limits) = (core.shared.paths.logs(), core.limits());
+        core.take_in_logs().await;
         // Nobody waits for it: old logs may go while the first commands run.
-        drop(tokio::task::spawn_blocking(move || sweep::old_logs(&logs, limits.log_days, limits.logs_bytes)));
+        tokio::spawn(retention::keep(Arc::downgrade(&core)));
         Ok(core)
     }
 
@@ -156,7 +169,8 @@ impl Core {
     /// Tells the supervisor and the watchers that a backend's use has changed.
     pub(crate) fn use_changed(&self, place: &Arc<Place>) {
         let watched = self.state().watchers > 0;
-        let used = watched || place.running() > 0 || self.has_background(&place.settings.name);
+        let name = &place.settings.name;
+        let used = watched || place.running() > 0 || self.has_background(name) || self.has_adopted(name);
         place.connection.set_in_use(used);
         if watched {
             self.tell_backend(place);
@@ -226,6 +240,9 @@ impl Core {
             }
             (stops, id)
         };
+        if let Some(done) = self.end_stray(&id, by, grace).await {
+            return done;
+        }
         if let Some(done) = self.end_in_background(&id, by, grace).await {
             return done;
         }
@@ -278,6 +295,8 @@ impl Core {
             self.use_changed(place);
         }
         self.wake_followers();
+        self.wake_strays();
+        self.retained.notify_one();
         self.shared.tell(Event::Config);
     }
 

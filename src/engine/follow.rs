@@ -7,7 +7,7 @@ use super::place::Place;
 use super::recover::look_for;
 use crate::backend::BackendError;
 use crate::model::{Event, ProcessId};
-use crate::session::{Cap, FollowSettings, Followed, Follower, Heard};
+use crate::session::{Cap, Followed, Follower, Heard};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -170,7 +170,7 @@ async fn listen(
 
 async fn opened(cap: Cap, place: &Place, root: &str) -> Result<Follower, BackendError> {
     place.reach(None, false).await?;
-    let settings = FollowSettings { shell: place.settings.shell, timeout: place.settings.connect_timeout, cap };
+    let settings = place.follow_settings(cap);
     Follower::open(place.connection.backend(), &settings, root).await
 }
 

@@ -18,11 +18,13 @@ mod place;
 mod prompts;
 mod recheck;
 mod recover;
+mod retention;
 mod run;
 mod send;
 mod shared;
 mod signal;
 mod stdin;
+mod stray;
 mod sweep;
 mod table;
 mod watch;
@@ -149,10 +151,24 @@ impl Engine {
     /// did. Cancel safe: a signal that was asked for is sent.
     pub async fn signal(&self, process: &str, signal: i32) -> Result<(ProcessInfo, Vec<u32>), EngineError> {
         let id = self.core.state().table.find(process)?.info.id.clone();
+        if let Some(done) = self.core.signal_stray(&id, signal).await {
+            return done;
+        }
         if let Some(done) = self.core.signal_in_background(&id, signal).await {
             return done;
         }
         self.core.signal(&id, signal).await
+    }
+
+    /// Looks through a backend for what commands left running: gives the strays there, and processes that carry the cookie of a command
+    /// of which it cannot be told whether it runs for another daemon. Connects when it must. Cancel safe: what was found has its row.
+    pub async fn find(&self, backend: &str, operator: bool) -> Result<(Vec<ProcessInfo>, Vec<u32>), EngineError> {
+        self.core.find(backend, operator).await
+    }
+
+    /// Makes a background process of a stray. Cancel safe.
+    pub async fn adopt(&self, who: &Who, process: &str) -> Result<ProcessInfo, EngineError> {
+        self.core.adopt(who.clone(), process).await
     }
 
     /// Writes to the stdin of a command that was started with one, beside its caller; see [`Written`]. Cancel safe: what was
@@ -180,12 +196,14 @@ impl Engine {
 
     /// One process's row.
     pub fn process(&self, process: &str) -> Result<ProcessInfo, EngineError> {
-        self.core.state().table.find(process).map(table::Entry::shown)
+        let found = self.core.state().table.find(process).map(table::Entry::shown);
+        found.map_err(|error| self.core.or_its_log(process, error))
     }
 
     /// The log of a process.
     pub fn log(&self, process: &str) -> Result<Arc<Log>, EngineError> {
-        self.core.state().table.find(process).map(|entry| entry.log.clone())
+        let found = self.core.state().table.find(process).map(|entry| entry.log.clone());
+        found.map_err(|error| self.core.or_its_log(process, error))
     }
 
     /// Reads a piece of a log. Cancel safe.
@@ -344,9 +362,11 @@ impl Engine {
         Ok(())
     }
 
-    /// The commands that run.
+    /// The commands that run; strays that nobody adopted are none.
     pub fn running(&self) -> Vec<ProcessInfo> {
-        self.core.state().table.running()
+        let mut rows = self.core.state().table.running();
+        rows.retain(|row| row.stray.as_ref().is_none_or(|stray| stray.adopted_by.is_some()));
+        rows
     }
 
     /// Waits until the next command has ended: for whoever waits for idleness. Cancel safe.

@@ -13,7 +13,7 @@ use crate::backend::person::Person;
 use crate::backend::{Backend, BackendError, ErrorKind};
 use crate::config::{BackendSettings, KindSettings};
 use crate::model::{BackendInfo, Health, HealthState};
-use crate::session::{Session, Settings};
+use crate::session::{Cap, FollowSettings, Session, Settings};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -54,6 +54,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// What a shell that looks after background processes is started with; `cap` is what a log keeps there.
+    pub(super) fn follow_settings(&self, cap: Cap) -> FollowSettings {
+        FollowSettings { shell: self.settings.shell, timeout: self.settings.connect_timeout, cap }
+    }
+
     /// Makes the place of one backend. Does not connect.
     pub(crate) fn new(settings: BackendSettings, shared: &Shared, lifetime: Duration) -> Arc<Self> {
         let kind = settings.kind.kind();

@@ -11,7 +11,7 @@ use super::place::Place;
 use crate::backend::BackendError;
 use crate::model::{Level, Outcome, ProcessInfo, ProcessState, Warning, WarningCode};
 use crate::session::log::{self, Log};
-use crate::session::{Became, Cap, FollowSettings, Heard, Spot, became};
+use crate::session::{Became, Cap, Heard, Spot, became};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
@@ -112,8 +112,7 @@ impl Core {
             backends.push(one.kept.backend.clone());
             self.take_in(one);
         }
-        let kept = self.limits().ended_kept;
-        self.state().table.trim(kept);
+        self.trim(&mut self.state());
         backends.sort_unstable();
         backends.dedup();
         backends.iter().for_each(|backend| self.follow(backend));
@@ -213,7 +212,7 @@ impl Core {
 
 /// Asks a backend about those of its processes whose start nobody heard of.
 pub(super) async fn look_for(place: &Place, unborn: &[Spot], cap: Cap) -> Result<Vec<Became>, BackendError> {
-    let settings = FollowSettings { shell: place.settings.shell, timeout: place.settings.connect_timeout, cap };
+    let settings = place.follow_settings(cap);
     let mut all = Vec::with_capacity(unborn.len());
     for spot in unborn {
         all.push(became(place.connection.backend(), &settings, spot).await?);

@@ -5,6 +5,7 @@
 use super::hints;
 use super::place::{Place, unreachable};
 use super::shared::Shared;
+use super::stray::Left;
 use super::table::new_id;
 use super::{Core, EngineError, Running};
 use crate::backend::BackendError;
@@ -175,7 +176,7 @@ impl One {
             }
         };
         let mut tell = Some(tell);
-        let ended = {
+        let mut ended = {
             tokio::pin!(running);
             let output = tell_output(&self.core.shared, &self.info.id, &self.log);
             tokio::pin!(output);
@@ -200,6 +201,11 @@ impl One {
             self.core.looked_through(&self.info.id).await;
         }
         let after = ended.after();
+        if let Some((family, pids)) = ended.left.take() {
+            // Its row as it began to run: with its directory.
+            let info = self.core.row_with_log(&self.info.id).map_or_else(|| self.info.clone(), |(info, _)| info);
+            self.core.name_left(Left::of(&info, family, pids, self.log.clone()), &mut ended.warnings);
+        }
         let result = self.result(ended).await;
         tracing::debug!(parent: &span, outcome = result.outcome.word(), total_us = began.elapsed().as_micros() as u64, bytes = result.total_bytes, "ended");
         self.core.finish(&self.place, &self.info.id, &result);
@@ -297,7 +303,8 @@ impl One {
 
     pub(super) fn not_run(&self, outcome: Outcome, duration: Duration) -> Ended {
         let info = self.session.info();
-        Ended { outcome, cwd: info.cwd, generation: info.generation, no_directory: false, duration, warnings: Vec::new(), ran: false }
+        let (cwd, generation) = (info.cwd, info.generation);
+        Ended { outcome, cwd, generation, no_directory: false, duration, warnings: Vec::new(), ran: false, left: None }
     }
 
     pub(super) async fn result(&self, ended: Ended) -> ExecResult {
@@ -378,7 +385,8 @@ impl Core {
     pub(crate) fn fresh_id(&self) -> String {
         loop {
             let id = new_id();
-            if !self.state().table.has(&id) {
+            let state = self.state();
+            if !state.table.has(&id) && !state.retention.has(&id) {
                 return id;
             }
         }
@@ -406,13 +414,13 @@ impl Core {
             entry.info.exit_code_meaning.clone_from(&result.exit_code_meaning);
             entry.info.warnings.clone_from(&result.warnings);
             entry.info.hints.clone_from(&result.hints);
+            self.date_log(id, entry.info.started);
             self.shared.tell(Event::Process { process: Box::new(entry.shown()) });
         }
         if matches!(result.outcome, Outcome::TransportLost { .. }) {
             self.lost_on(&mut state, place, id);
         }
-        let kept = state.config.limits.ended_kept;
-        state.table.trim(kept);
+        self.trim(&mut state);
     }
 
     /// What follows once a command's result was told: the backend is used less, the journal and whoever waits for idleness.

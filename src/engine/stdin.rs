@@ -5,7 +5,7 @@
 use super::core::State;
 use super::{Core, EngineError};
 use crate::model::{ProcessInfo, ProcessState};
-use crate::session::{FollowSettings, Spot, Typing, write_input};
+use crate::session::{Spot, Typing, write_input};
 use std::sync::{Arc, Weak};
 
 impl Core {
@@ -51,6 +51,6 @@ async fn write(core: &Weak<Core>, spot: &Spot, backend: &str, bytes: &[u8], end:
     let now = core.upgrade().ok_or("the daemon is ending")?;
     let (place, cap) = (now.place(Some(backend)).map_err(|e| e.to_string())?, now.far_cap());
     drop(now);
-    let settings = FollowSettings { shell: place.settings.shell, timeout: place.settings.connect_timeout, cap };
+    let settings = place.follow_settings(cap);
     write_input(place.connection.backend(), &settings, spot, bytes, end).await.map_err(|e| e.to_string())
 }

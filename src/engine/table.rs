@@ -97,6 +97,11 @@ impl Table {
         }
     }
 
+    /// Gives the row of an exact id.
+    pub(crate) fn get(&self, id: &str) -> Option<&Entry> {
+        self.rows.get(id)
+    }
+
     /// Gives the row of an exact id, to change it.
     pub(crate) fn get_mut(&mut self, id: &str) -> Option<&mut Entry> {
         self.rows.get_mut(id)
@@ -121,18 +126,24 @@ impl Table {
         all.into_iter().map(Entry::shown).collect()
     }
 
-    /// Drops the oldest ended rows above the bound.
-    pub(crate) fn trim(&mut self, ended_kept: usize) {
+    /// When the row ended that ended first.
+    pub(crate) fn oldest_end(&self) -> Option<Millis> {
+        self.rows.values().filter(|entry| entry.info.state.is_ended()).filter_map(|entry| entry.info.ended).min()
+    }
+
+    /// Drops the rows that ended before a moment, and the oldest ended ones above the bound; gives their ids.
+    pub(crate) fn trim(&mut self, ended_kept: usize, before: Millis) -> Vec<ProcessId> {
         // Oldest by its end: what ran for long would go at once by its start.
         let mut ended: Vec<(Option<Millis>, u64, ProcessId)> =
             self.rows.values().filter(|e| e.info.state.is_ended()).map(|e| (e.info.ended, e.order, e.info.id.clone())).collect();
-        if ended.len() <= ended_kept {
-            return;
-        }
+        let over = ended.len().saturating_sub(ended_kept);
         ended.sort_unstable();
-        for (_, _, id) in ended.drain(..ended.len() - ended_kept) {
-            self.rows.remove(&id);
+        let is_due = |(i, (at, _, _)): &(usize, (Option<Millis>, u64, ProcessId))| *i < over || at.is_some_and(|at| at < before);
+        let dropped: Vec<ProcessId> = ended.into_iter().enumerate().filter(is_due).map(|(_, (_, _, id))| id).collect();
+        for id in &dropped {
+            self.rows.remove(id);
         }
+        dropped
     }
 }
 
@@ -166,6 +177,11 @@ impl Entry {
 pub(crate) fn new_id() -> ProcessId {
     let bits = uuid::Uuid::new_v4().as_u128();
     (0..ID_LEN).map(|i| char::from(ALPHABET[((bits >> (i * 5)) & 31) as usize])).collect()
+}
+
+/// Tells whether a text has the form of an id.
+pub(crate) fn is_id(text: &str) -> bool {
+    text.len() == ID_LEN && text.bytes().all(|b| ALPHABET.contains(&b))
 }
 
 #[cfg(test)]
@@ -220,15 +236,32 @@ mod tests {
         for (id, ended) in [("zz0001", true), ("aa0002", false), ("bb0003", true), ("cc0004", true)] {
             row(&mut table, id, ended);
         }
-        table.trim(1);
+        assert_eq!(table.trim(1, 0), ["zz0001", "bb0003"]);
         let left: Vec<String> = table.rows().into_iter().map(|r| r.id).collect();
         assert_eq!(left, ["aa0002", "cc0004"]);
+    }
+
+    #[tokio::test]
+    async fn a_row_is_kept_from_its_end_on_and_not_from_its_start() {
+        let mut table = Table::default();
+        for (id, at) in [("aa0001", Some(50)), ("bb0002", Some(20)), ("cc0003", None), ("dd0004", Some(90))] {
+            row(&mut table, id, at.is_some());
+            if let Some(entry) = table.get_mut(id) {
+                entry.info.ended = at;
+            }
+        }
+        assert_eq!(table.oldest_end(), Some(20));
+        assert_eq!(table.trim(9, 20), [""; 0]);
+        assert_eq!(table.trim(9, 51), ["bb0002", "aa0001"]);
+        assert_eq!(table.oldest_end(), Some(90));
+        assert!(table.get("cc0003").is_some(), "it runs");
     }
 
     #[test]
     fn ids_differ_and_are_plain() {
         let ids: std::collections::HashSet<_> = (0..2_000).map(|_| new_id()).collect();
         assert!(ids.len() > 1_990);
-        assert!(ids.iter().all(|id| id.len() == ID_LEN && id.bytes().all(|b| ALPHABET.contains(&b))));
+        assert!(ids.iter().all(|id| is_id(id)));
+        assert!(["", "k7f3q", "k7f3q22", "K7F3Q2"].iter().all(|text| !is_id(text)));
     }
 }

@@ -10,7 +10,8 @@ use std::path::PathBuf;
 pub const ARGV: [&str; 2] = ["serve", "--detached"];
 
 /// Variables of a client that its daemon must not inherit: they are about one command or one caller.
-pub const NOT_INHERITED: [&str; 7] = ["QD_PROCESS", "QD_SESSION", "QD_BACKEND", "QD_CLIENT", "QD_CONFIG", "QUARTERDECK", "AI_AGENT"];
+pub const NOT_INHERITED: [&str; 8] =
+    ["QD_PROCESS", "QD_DAEMON", "QD_SESSION", "QD_BACKEND", "QD_CLIENT", "QD_CONFIG", "QUARTERDECK", "AI_AGENT"];
 
 /// What the lock file holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -19,6 +19,7 @@ mod input;
 mod intent;
 mod keep;
 pub mod log;
+mod look;
 mod open;
 mod own;
 mod place;
@@ -38,9 +39,11 @@ pub use follow::{FollowSettings, Followed, Follower, Heard};
 pub use handle::Session;
 pub use input::{Batches, Input, Typing, Untaken};
 pub use intent::{Became, became};
+pub use look::{Look, Seen, look};
 pub use run::not_started;
+pub use settle::orphans;
 
-use crate::backend::{BackendError, ShellChoice};
+use crate::backend::{BackendError, Family, ShellChoice};
 use crate::model::{EndedBy, Outcome, ProcessId, Warning};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -131,6 +134,8 @@ pub struct Ended {
     pub warnings: Vec<Warning>,
     /// Whether a shell read it.
     pub ran: bool,
+    /// What is still alive of it, with what names it: the processes of the warnings `orphans_left` and `kill_unverified`.
+    pub left: Option<(Family, Vec<u32>)>,
 }
 
 impl Ended {

@@ -218,6 +218,8 @@ impl Session {
         set("QUARTERDECK", "1");
         set("QD_BACKEND", self.place.backend_name());
         set("QD_SESSION", &self.place.name);
+        // Of two daemons on one account each knows its own processes by it.
+        set("QD_DAEMON", &settings.daemon_id);
         set("SHLVL", "1");
         for (name, value) in settings.env.iter().filter(|(name, _)| crate::shell::wrap::is_name(name)) {
             set(name, value);

@@ -13,7 +13,7 @@ use super::prepare::Prepared;
 use super::settle;
 use super::state::{Snapshot, show};
 use super::{After, Command, Ended, Stop};
-use crate::backend::{BackendError, ErrorKind, Exit, Members};
+use crate::backend::{BackendError, ErrorKind, Exit, Family, Members};
 use crate::model::{EndedBy, Outcome, Warning, WarningCode};
 use crate::shell::options::Options;
 use crate::shell::record::{self, End, Record};
@@ -55,6 +55,7 @@ struct Ran {
     base: Arc<Snapshot>,
     took: Duration,
     warnings: Vec<Warning>,
+    left: Option<(Family, Vec<u32>)>,
 }
 
 impl Session {
@@ -190,7 +191,11 @@ impl Session {
             tokio::spawn(reading);
         }
         warnings.extend(settle::orphans(left));
-        Attempt::Ran(Box::new(Ran { exit, why, records, leave, nonce, base, took, warnings }))
+        let mut alive: Vec<u32> = warnings.iter().flat_map(|warning| warning.pids.iter().copied()).collect();
+        alive.sort_unstable();
+        alive.dedup();
+        let left = (!alive.is_empty()).then(|| (drive.family.clone(), alive));
+        Attempt::Ran(Box::new(Ran { exit, why, records, leave, nonce, base, took, warnings, left }))
     }
 
     /// Makes what is sent to the shell, and the directory that it starts in, for show.
@@ -282,7 +287,7 @@ impl Session {
                 }
             }
         }
-        Ended { no_directory: refused, ran: true, ..self.ended(outcome, ran.took, warnings) }
+        Ended { no_directory: refused, ran: true, left: ran.left, ..self.ended(outcome, ran.took, warnings) }
     }
 
     /// What follows a command's result: the next shell, and the session's own file. Called by the owner of the run once it has
@@ -319,7 +324,16 @@ impl Session {
     fn ended(&self, outcome: Outcome, duration: Duration, mut warnings: Vec<Warning>) -> Ended {
         let mut state = self.state();
         warnings.append(&mut state.pending);
-        Ended { outcome, cwd: show(&state.cwd), generation: state.generation, no_directory: false, duration, warnings, ran: false }
+        Ended {
+            outcome,
+            cwd: show(&state.cwd),
+            generation: state.generation,
+            no_directory: false,
+            duration,
+            warnings,
+            ran: false,
+            left: None,
+        }
     }
 }
 

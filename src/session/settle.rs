@@ -108,7 +108,7 @@ async fn left_behind(drive: &mut Drive<'_>) -> Vec<u32> {
 }
 
 /// Tells what was left.
-pub(super) fn orphans(pids: Vec<u32>) -> Option<Warning> {
+pub fn orphans(pids: Vec<u32>) -> Option<Warning> {
     let (number, verb) = if pids.len() == 1 { ("a process", "is") } else { ("processes", "are") };
     let list = pids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     let text = format!("{number} of this command {verb} still running in the background: {list}");

@@ -64,6 +64,8 @@ pub enum Request<'a> {
         /// Between TERM and KILL, in milliseconds.
         grace_ms: u64,
     },
+    /// Asks for an answer when nothing is alive any more.
+    Gone(Named<'a>),
     /// Sends a signal.
     Signal {
         /// To what.
@@ -91,6 +93,7 @@ pub fn line(id: u64, request: &Request<'_>) -> Option<String> {
             ("", None)
         }
         Request::Family(named) => ("family", Some(named)),
+        Request::Gone(named) => ("gone", Some(named)),
         Request::End { named, .. } => ("end", Some(named)),
         Request::Signal { named, .. } => ("signal", Some(named)),
     };
@@ -135,7 +138,7 @@ pub enum Answer {
         /// And writes to the output.
         tails: Vec<u32>,
     },
-    /// The ending is done; this is left.
+    /// The ending is done, or nothing was left by itself; this is left.
     Ended {
         /// What could not be ended.
         left: Vec<u32>,
@@ -206,6 +209,7 @@ mod tests {
         assert_eq!(line(4, &Request::Family(old)).unwrap(), "4 family 7 ~1234 QD_PROCESS=abc\n");
         assert_eq!(line(5, &Request::End { named, grace_ms: 2000 }).unwrap(), "5 end 7 99 QD_PROCESS=abc 2000\n");
         assert_eq!(line(6, &Request::Signal { named, number: 2 }).unwrap(), "6 signal 7 99 QD_PROCESS=abc 2\n");
+        assert_eq!(line(6, &Request::Gone(named)).unwrap(), "6 gone 7 99 QD_PROCESS=abc\n");
         for cookie in ["", "a b", "a\nb", "a\\b", "ä"] {
             assert_eq!(line(7, &Request::Family(Named { cookie, ..named })), None, "{cookie:?}");
         }

@@ -8,6 +8,7 @@ pub mod control;
 pub mod explain;
 pub mod functions;
 pub mod intent;
+pub mod look;
 pub mod options;
 pub mod quote;
 pub mod record;

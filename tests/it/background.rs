@@ -115,7 +115,7 @@ fn there_is_a_limit_and_it_is_said() {
     let home = Home::new();
     let ids: Vec<String> = (0..64).map(|_| start(&home, "local", "sleep 1000")).collect();
     let refused = home.run(["exec", "-d", "--", "true"]).code(1);
-    assert!(refused.err().contains("64 background processes run on local"), "{refused}");
+    assert!(refused.err().contains("64 background processes run on local, and the limit is 64 (limits.background)"), "{refused}");
     let all: Vec<&str> = ["kill"].into_iter().chain(ids.iter().map(String::as_str)).collect();
     home.run(all).code(0);
     let id = start(&home, "local", "true");

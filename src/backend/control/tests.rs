@@ -90,7 +90,7 @@ async fn it_tells_tails_from_children() {
         pids(&line)[0]
     };
     tail.exit().await;
-    assert_eq!(survivors(&control, &tail).await, Members { alive: vec![pid], ending: vec![pid], tails: vec![pid], verified: false });
+    assert_eq!(survivors(&control, &tail).await, Members { alive: vec![pid], ending: vec![pid], tails: vec![pid], ..Members::default() });
     assert!(end(&control, &tail).await.verified);
     // A child that only stays, with and without the command's output.
     for redirection in ["", ">/dev/null 2>&1"] {
@@ -164,6 +164,47 @@ async fn a_number_that_somebody_else_has_now_is_not_touched() {
         assert!(members.alive.contains(&run.family.pid), "{kind}");
         assert!(alive(run.family.pid), "{kind}");
         assert!(end(&control, &run).await.verified, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn it_tells_when_nothing_is_left() {
+    let local = local();
+    for (kind, control) in every_kind(1).await {
+        let mut run = run(&local, "(read -r x <&3; setsid sleep 600) & echo $!").await;
+        run.line().await;
+        run.exit().await;
+        let gone = within(control.gone_of(run.family.clone())).await.unwrap();
+        tokio::pin!(gone);
+        assert_eq!(survivors(&control, &run).await.alive.len(), 1, "{kind}");
+        assert!(futures::poll!(&mut gone).is_pending(), "{kind}");
+        // What it starts later is waited for too.
+        run.shell.stdin.shutdown().await.unwrap();
+        loop {
+            let alive = survivors(&control, &run).await.alive;
+            if alive.iter().any(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n")) {
+                break;
+            }
+        }
+        assert!(futures::poll!(&mut gone).is_pending(), "{kind}");
+        assert!(end(&control, &run).await.verified, "{kind}");
+        let done = within(gone).await.expect(kind);
+        assert!(done.verified && done.alive.is_empty(), "{kind}: {done:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_waits_for_an_end_holds_no_control_shell() {
+    let local = local();
+    for (kind, control) in every_kind(1).await {
+        let mut run = run(&local, "sleep 600 & echo $!").await;
+        run.line().await;
+        run.exit().await;
+        let gone = within(control.gone_of(run.family.clone())).await.unwrap();
+        drop(control);
+        assert_eq!(within(gone).await.expect_err(kind).kind, ErrorKind::Lost);
+        let ended = local.family(run.family.clone(), Ask::End { grace: Duration::ZERO }).await.unwrap();
+        assert!(ended.verified, "{kind}");
     }
 }
 

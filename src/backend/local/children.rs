@@ -3,7 +3,7 @@
 //! Invariant: only the status of an orphan is collected here, never that of a child that somebody else in this process
 //! waits for. An orphan is known by its session: our own children stay in our session or are listed here.
 
-use super::procfs;
+use super::procfs::{self, Proc};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
+/// Orphans whose status was collected and is remembered.
+const ORPHANS_KEPT: usize = 256;
 /// Ended shells that are remembered, to tell whose an orphan is.
 const ENDED_KEPT: usize = 1024;
 /// Orphans are collected at most this often: a burst of short commands then costs one look.
@@ -35,12 +37,14 @@ pub(super) struct Known {
 }
 
 // The children of a process belong to the process as a whole, whatever object started them: so does this list.
-static OWN: Mutex<Register> = Mutex::new(Register { alive: BTreeMap::new(), ended: VecDeque::new() });
+static OWN: Mutex<Register> = Mutex::new(Register { alive: BTreeMap::new(), ended: VecDeque::new(), orphans: VecDeque::new() });
 static SUBREAPER: AtomicBool = AtomicBool::new(false);
 
 struct Register {
     alive: BTreeMap<u32, Known>,
     ended: VecDeque<Known>,
+    /// How orphans ended: number, start time, status.
+    orphans: VecDeque<(u32, u64, Status)>,
 }
 
 fn register() -> MutexGuard<'static, Register> {
@@ -83,9 +87,8 @@ pub(super) fn adopt_new(pipes: [u64; 3], spawn: impl FnOnce() -> io::Result<i32>
 
 impl Own {
     /// Waits for its end and collects its status. Cancel safe; but somebody must wait, or a zombie stays.
-    #[expect(deprecated, reason = "the safe form is sound for a descriptor that is owned; its successor is unsafe")]
     pub(super) async fn wait(self) -> io::Result<Status> {
-        let fd = tokio::io::unix::AsyncFd::with_interest(self.known.pidfd.clone(), tokio::io::Interest::READABLE)?;
+        let fd = watched(self.known.pidfd.clone())?;
         loop {
             let mut ready = fd.readable().await?;
             match self.collect()? {
@@ -112,10 +115,48 @@ impl Own {
             }
         }
         let status = status?.ok_or(io::ErrorKind::NotFound)?;
-        Ok(Some(match (status.exit_status(), status.terminating_signal()) {
-            (Some(code), _) => Status::Code(code),
-            (None, signal) => Status::Signal(signal.unwrap_or(0)),
-        }))
+        Ok(Some(status_in(&status)))
+    }
+}
+
+fn status_in(status: &rustix::process::WaitIdStatus) -> Status {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Status::Code(code),
+        (None, signal) => Status::Signal(signal.unwrap_or(0)),
+    }
+}
+
+#[expect(deprecated, reason = "the safe form is sound for a descriptor that is owned; its successor is unsafe")]
+fn watched(pidfd: Arc<OwnedFd>) -> io::Result<tokio::io::unix::AsyncFd<Arc<OwnedFd>>> {
+    tokio::io::unix::AsyncFd::with_interest(pidfd, tokio::io::Interest::READABLE)
+}
+
+/// Waits until the process of a handle has ended. Collects nothing. Cancel safe.
+pub(super) async fn readable(pidfd: Arc<OwnedFd>) -> io::Result<()> {
+    watched(pidfd)?.readable().await.map(drop)
+}
+
+/// How an orphan that came to us ended: collected now, or before. None for what is not our child.
+pub(super) fn status_of(orphan: &Proc, pidfd: Option<&OwnedFd>) -> Option<Status> {
+    let mut own = register();
+    // Whoever started it waits for it.
+    if own.alive.contains_key(&orphan.pid) {
+        return None;
+    }
+    if let Some(pidfd) = pidfd
+        && let Ok(Some(status)) = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG)
+    {
+        own.remember(orphan, status_in(&status));
+    }
+    own.orphans.iter().rev().find(|(pid, start, _)| (*pid, *start) == (orphan.pid, orphan.start)).map(|(_, _, status)| *status)
+}
+
+impl Register {
+    fn remember(&mut self, orphan: &Proc, status: Status) {
+        if self.orphans.len() >= ORPHANS_KEPT {
+            self.orphans.pop_front();
+        }
+        self.orphans.push_back((orphan.pid, orphan.start, status));
     }
 }
 
@@ -180,7 +221,7 @@ fn sweep(strange: &mut Strange) {
     let mut still = Strange::new();
     for pid in children {
         // Under the lock a child that is just being started is either not there yet or listed.
-        let own = register();
+        let mut own = register();
         if own.alive.contains_key(&pid) {
             continue;
         }
@@ -193,7 +234,9 @@ fn sweep(strange: &mut Strange) {
         }
         if let Some(pid) = Pid::from_raw(p.pid.cast_signed()) {
             // Failing means that it is gone already; there is nothing else to do about it.
-            let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+            if let Ok(Some(status)) = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG) {
+                own.remember(&p, status_in(&status));
+            }
         }
     }
     *strange = still;

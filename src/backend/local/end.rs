@@ -146,7 +146,7 @@ impl Held {
 }
 
 /// Opens a handle on a process, where one can be had. None when it is not that process any more.
-fn handle(proc: &Proc) -> Option<Option<OwnedFd>> {
+pub(super) fn handle(proc: &Proc) -> Option<Option<OwnedFd>> {
     let handle = match pidfd_open(Pid::from_raw(proc.pid.cast_signed())?, PidfdFlags::empty()) {
         Ok(handle) => Some(handle),
         Err(rustix::io::Errno::SRCH) => return None,
@@ -156,7 +156,7 @@ fn handle(proc: &Proc) -> Option<Option<OwnedFd>> {
 }
 
 /// Whether the number still means this process, and it has not ended.
-fn is_still(proc: &Proc) -> bool {
+pub(super) fn is_still(proc: &Proc) -> bool {
     procfs::stat(proc.pid).is_some_and(|now| now.start == proc.start && !now.gone())
 }
 

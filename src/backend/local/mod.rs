@@ -6,6 +6,7 @@
 mod children;
 mod end;
 mod family;
+mod gone;
 mod login;
 mod procfs;
 pub mod reaper;
@@ -178,6 +179,9 @@ impl Backend for Local {
 
     fn family(&self, family: Family, ask: Ask) -> BoxFuture<'_, Result<Members, BackendError>> {
         async move {
+            if ask == Ask::Gone {
+                return gone::gone(family).await;
+            }
             // On a thread of its own: it reads /proc, and an ending waits for the grace. It goes on when nobody waits any more.
             let done = tokio::task::spawn_blocking(move || answer(&family, ask)).await;
             done.map_err(|e| BackendError::new(ErrorKind::Internal, format!("looking for processes failed: {e}")))?
@@ -205,7 +209,8 @@ fn answer(family: &Family, ask: Ask) -> Result<Members, BackendError> {
             let alive: Vec<u32> = family::members(family).into_keys().collect();
             let ours = children::known(family.pid, family.start_time).map_or([0; 3], |k| k.pipes);
             let kinds = survivors::classify(alive.iter().copied(), &ours);
-            Ok(Members { alive, ending: kinds.ending.into_iter().collect(), tails: kinds.tails.into_iter().collect(), verified: false })
+            let (ending, tails) = (kinds.ending.into_iter().collect(), kinds.tails.into_iter().collect());
+            Ok(Members { alive, ending, tails, ..Members::default() })
         }
         Ask::Readers => {
             let stdin = children::known(family.pid, family.start_time).map(|known| known.pipes[0]);
@@ -214,6 +219,8 @@ fn answer(family: &Family, ask: Ask) -> Result<Members, BackendError> {
             waits::readers(pids, stdin)
         }
         Ask::End { grace } => Ok(end::end(family, grace)),
+        // It waits, which no thread is kept for.
+        Ask::Gone => Err(BackendError::new(ErrorKind::Internal, "a wait for an end was asked of a thread")),
         Ask::Signal(number) => match rustix::process::Signal::from_named_raw(number) {
             Some(signal) => Ok(end::signal(family, signal)),
             None => Err(BackendError::new(ErrorKind::Internal, format!("there is no signal {number} that can be sent"))),

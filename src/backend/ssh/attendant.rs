@@ -63,6 +63,10 @@ impl Attendant {
     /// Looks for a command's processes or ends them. When the control shell dies over it, a new one is asked once more: each
     /// request does the same when done again.
     pub(super) async fn family(&self, family: Family, ask: Ask) -> Result<Members, BackendError> {
+        if ask == Ask::Gone {
+            let told = self.control().await?.gone_of(family).await?;
+            return told.await;
+        }
         let control = self.control().await?;
         match control.family(family.clone(), ask.clone()).await {
             Err(e) if e.kind == ErrorKind::Lost && self.conn.link.lost().is_none() => self.control().await?.family(family, ask).await,

@@ -8,6 +8,13 @@ use std::time::Duration;
 
 /// Lists processes.
 #[derive(ClapArgs, Clone, Debug)]
+#[command(after_help = "\
+What a command left running is listed as `stray`, with the id of that command in
+JSON. `qd kill ID` ends it, `qd adopt ID` makes a background process of it.
+
+--find looks through a backend for strays of earlier daemons too. Processes of
+commands of another Quarterdeck on the same account are not listed, only counted:
+they may be in use.")]
 pub(crate) struct PsArgs {
     /// Show ended commands too
     #[arg(short, long)]
@@ -15,6 +22,26 @@ pub(crate) struct PsArgs {
     /// Show this backend's alone
     #[arg(short, long, value_name = "NAME")]
     pub(crate) backend: Option<String>,
+    /// Look through the backend for what commands left running, and list that alone
+    #[arg(long, requires = "backend", conflicts_with = "all")]
+    pub(crate) find: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Adopts a stray.
+#[derive(ClapArgs, Clone, Debug)]
+#[command(after_help = "\
+A stray is what a command left running; `qd ps` lists it. Adopted, it is listed as
+a background process, can be waited for, and is found again after a restart of the
+daemon. Its output goes where it went: into its command's log, as long as the daemon
+lives that ran the command. How it ends is known on local alone, until then; else
+its exit code is unknown (255).")]
+pub(crate) struct AdoptArgs {
+    /// The stray's id, or a unique prefix of it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
