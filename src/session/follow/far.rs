@@ -30,7 +30,7 @@ pub(super) struct Far {
 }
 
 impl Far {
-    /// Starts the shell that looks after them there; `root` as in their [`Spot`]s.
+    /// Starts the shell that looks after them there; `root` as in their [`crate::session::Spot`]s.
     pub(super) async fn open(backend: &Arc<dyn Backend>, settings: &FollowSettings, root: &str) -> Result<Self, BackendError> {
         let nonce = crate::session::random_hex(8);
         let FollowSettings { shell, timeout, cap } = *settings;
