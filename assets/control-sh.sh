@@ -34,7 +34,7 @@ family=$(printf '%s\n' "$table" | awk -v shell="$1" -v start="$start" -v me="$$"
 BEGIN { n = split(cookies, list, " "); for (i = 1; i <= n; i++) has[list[i]] = 1 }
 { parent[$1] = $2; group[$1] = $3; session[$1] = $4; began[$1] = $5 }
 END {
-kin = !(start > 0 && (shell in began) && began[shell] != start)
+kin = shell > 1 && !(start > 0 && (shell in began) && began[shell] != start)
 for (p in began) if (p != me && began[p] >= start + 0 && ((kin && (p == shell || session[p] == shell || group[p] == shell)) || (p in has))) found[p] = 1
 do { more = 0; for (p in parent) if (!(p in found) && (parent[p] in found) && p != me) { found[p] = 1; more = 1 } } while (more)
 for (p in found) printf "%s ", p

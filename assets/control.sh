@@ -68,6 +68,7 @@ table "$s"
 family=()
 # A number that somebody else has now is no longer anybody's session or group.
 local kin=1
+(($1 < 2)) && kin=''
 [[ $s != 0 && ${began[$1]-} && ${began[$1]} != "$s" ]] && kin=''
 for p in "${!began[@]}"; do
 ((p == mine || p == BASHPID)) && continue

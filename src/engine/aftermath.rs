@@ -31,6 +31,16 @@ pub(crate) struct Lost {
     there: Millis,
 }
 
+/// The log of a command that a daemon before this one left, as far as it was written; an empty one where it cannot be taken up.
+/// Blocking.
+pub(crate) fn log_of(logs: &std::path::Path, line: &Line, cap: u64) -> Arc<Log> {
+    let path = logs.join(format!("{}.log", line.id));
+    Log::reopen(path.clone(), cap).unwrap_or_else(|error| {
+        tracing::warn!(error, id = line.id, "the log of a command that was lost cannot be read");
+        Log::create(path, 0)
+    })
+}
+
 impl Core {
     /// Remembers a command whose link was lost, to look for it when the link is back.
     pub(crate) fn lost_on(&self, state: &mut State, place: &Place, id: &str) {
@@ -44,8 +54,8 @@ impl Core {
 
     /// Takes in what a daemon before this one left in its journal: rows that say so, a notice, and a warning for the next
     /// command of each session.
-    pub(crate) fn take_in_journal(self: &Arc<Self>, lines: Vec<Line>, written: Millis) {
-        for line in lines {
+    pub(crate) fn take_in_journal(self: &Arc<Self>, lines: Vec<(Line, Arc<Log>)>, written: Millis) {
+        for (line, log) in lines {
             let text = format!("{} `{}`", line.id, short(&line.command));
             let reason = "the daemon before this one ended unexpectedly while it ran: unknown whether it finished; it was not run again";
             self.shared.notice(
@@ -58,7 +68,6 @@ impl Core {
             if let (Some(pid), true) = (line.pid, line.backend != crate::engine::LOCAL) {
                 state.lost.push(Lost { backend: line.backend.clone(), id: line.id.clone(), pid, there: written });
             }
-            let log = Log::create(self.shared.paths.logs().join(format!("{}.log", line.id)), 0);
             log.finish();
             let id = line.id.clone();
             let info = ProcessInfo {

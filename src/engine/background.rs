@@ -16,6 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
+/// After so many bytes a log is brought to the disk.
+const SYNC_EVERY: u64 = 16 << 20;
 /// After an ending that was verified its code comes within so long, or never.
 pub(super) const CODE_LIMIT: Duration = Duration::from_secs(10);
 
@@ -25,6 +27,8 @@ pub(super) struct Background {
     pub(super) spot: Spot,
     /// Bytes of its log that were read.
     pub(super) offset: u64,
+    /// Of these, what is known to be on this machine's disk.
+    synced: u64,
     ended: watch::Sender<bool>,
     /// What we did to it that may be its end.
     why: Option<Why>,
@@ -33,7 +37,7 @@ pub(super) struct Background {
 impl Background {
     /// Makes one of which so much was read; `ended` is told its end.
     pub(super) fn new(spot: Spot, offset: u64, ended: watch::Sender<bool>) -> Self {
-        Self { spot, offset, ended, why: None }
+        Self { spot, offset, synced: 0, ended, why: None }
     }
 }
 
@@ -122,6 +126,9 @@ impl One {
     /// Keeps a process of which nobody knows whether it was started, until its backend can be asked.
     async fn in_doubt(self, spot: Spot, reason: &str, took: Duration, tell: oneshot::Sender<ExecResult>, ended_tell: watch::Sender<bool>) {
         let (id, backend) = (self.info.id.clone(), self.info.backend.clone());
+        if spot.open {
+            self.core.open_background_stdin(&spot, &backend);
+        }
         {
             let mut state = self.core.state();
             state.background.running.insert(id.clone(), Background::new(spot, 0, ended_tell));
@@ -227,7 +234,7 @@ impl Core {
             .running
             .iter()
             .filter(|(id, _)| of(id))
-            .map(|(id, one)| Followed { spot: one.spot.clone(), offset: one.offset, kept: kept(id).min(one.offset) })
+            .map(|(id, one)| Followed { spot: one.spot.clone(), offset: one.offset, kept: kept(id).min(one.offset).min(one.synced) })
             .collect();
         if list.is_empty() {
             state.background.followers.remove(backend);
@@ -258,13 +265,20 @@ impl Core {
             Heard::Output(bytes) => {
                 let log = self.log_of_background(&id)?;
                 log.append(Stream::Out, &bytes).await;
-                let mut state = self.state();
-                state.background.running.get_mut(&id)?.offset += bytes.len() as u64;
+                let due = {
+                    let mut state = self.state();
+                    let one = state.background.running.get_mut(&id)?;
+                    one.offset += bytes.len() as u64;
+                    one.offset - one.synced >= SYNC_EVERY
+                };
+                if due {
+                    self.sync_log(&id, &log).await;
+                }
                 None
             }
             Heard::Gap(len) => {
                 let log = self.log_of_background(&id)?;
-                log.skip(len, "the log on its backend was over its cap before they could be fetched").await;
+                log.skip(len, "they were not on its backend any more when they were to be fetched").await;
                 let mut state = self.state();
                 state.background.running.get_mut(&id)?.offset += len;
                 None
@@ -280,14 +294,28 @@ impl Core {
                 self.end_background(&id, &one, outcome, no_directory);
                 self.checkpoint().await;
                 one.ended.send_replace(true);
-                // An ending of ours was verified.
-                if one.why.is_none() {
+                // An ending of ours was verified; what was never known to run has no number, and left nothing.
+                if one.why.is_none() && one.spot.pid != 0 {
                     tokio::spawn(self.clone().look_for_left(id.clone(), one.spot));
                 }
                 self.tell_end(&id);
                 self.idle.notify_waiters();
                 Some(id)
             }
+        }
+    }
+
+    /// Brings a log to the disk: only then its backend may let go of what was fetched.
+    async fn sync_log(&self, id: &str, log: &Log) {
+        let (until, path) = (log.safe_until(), self.log_path(id));
+        match tokio::task::spawn_blocking(move || crate::session::log::sync(&path)).await {
+            Ok(Ok(())) => {
+                if let Some(one) = self.state().background.running.get_mut(id) {
+                    one.synced = until;
+                }
+            }
+            Ok(Err(error)) => tracing::warn!(%error, id, "a log could not be brought to the disk: its backend keeps what was fetched"),
+            Err(error) => tracing::error!(%error, id, "a log could not be brought to the disk"),
         }
     }
 
@@ -401,10 +429,10 @@ impl Core {
     /// Sends a signal to a background process; none when it is not one.
     pub(super) async fn signal_in_background(&self, id: &str, signal: i32) -> Option<Result<(ProcessInfo, Vec<u32>), EngineError>> {
         let (spot, place) = self.background(id)?;
-        if signal == nix::libc::SIGKILL {
+        let sent = self.ask_background(place, &spot, Ask::Signal(signal)).await;
+        if signal == nix::libc::SIGKILL && sent.as_ref().is_ok_and(|members| !members.alive.is_empty()) {
             self.note_why(id, Why::Killed);
         }
-        let sent = self.ask_background(place, &spot, Ask::Signal(signal)).await;
         Some(sent.and_then(|members| {
             if members.alive.is_empty() {
                 return Err(EngineError::Refused(format!(
@@ -415,13 +443,15 @@ impl Core {
         }))
     }
 
-    /// Shows one that could not be ended as it was, until its follower says more.
+    /// Shows one that could not be ended as it was: as running where its backend can be asked, until its follower says more.
     fn restore(&self, id: &str, warning: Option<Warning>) {
         let mut state = self.state();
         let Some(one) = state.background.running.get_mut(id) else { return };
         one.why = None;
+        let backend = state.table.find(id).map(|entry| entry.info.backend.clone()).unwrap_or_default();
+        let up = state.places.get(&backend).is_some_and(|place| place.connection.backend().about().link.borrow().up);
         if let Some(entry) = state.table.get_mut(id) {
-            entry.info.state = ProcessState::Running;
+            entry.info.state = if up { ProcessState::Running } else { ProcessState::Unknown };
             entry.info.warnings.extend(warning);
             self.shared.tell(Event::Process { process: Box::new(entry.shown()) });
         }

@@ -92,8 +92,15 @@ impl Core {
         });
         let journal_path = core.journal_path();
         let path = journal_path.clone();
-        let left = tokio::task::spawn_blocking(move || (journal::left_behind(&path), journal::written(&path)));
-        let (lines, written) = left.await.unwrap_or_default();
+        let (logs, cap) = (core.shared.paths.logs(), core.limits().log_bytes);
+        let left = tokio::task::spawn_blocking(move || {
+            let lines = journal::left_behind(&path).into_iter();
+            (
+                lines.map(|line| (aftermath::log_of(&logs, &line, cap), line)).map(|(log, line)| (line, log)).collect(),
+                journal::written(&path),
+            )
+        });
+        let (lines, written): (Vec<_>, _) = left.await.unwrap_or_default();
         core.take_in_journal(lines, written);
         let places: Vec<Arc<Place>> = core.state().places.values().cloned().collect();
         for place in &places {

@@ -66,7 +66,7 @@ pub(super) async fn follow(core: Weak<Core>, backend: String, wake: Arc<Notify>)
     let _telling = AbortOnDropHandle::new(tokio::spawn(tell(core.clone(), grown.clone())));
     loop {
         let Some(now) = core.upgrade() else { return };
-        let Some(list) = now.followed(&backend) else { return };
+        let Some(mut list) = now.followed(&backend) else { return };
         let Ok(place) = now.place(Some(&backend)) else {
             // Not in the config any more: it may come back.
             open = None;
@@ -105,13 +105,20 @@ pub(super) async fn follow(core: Weak<Core>, backend: String, wake: Arc<Notify>)
                         core.settle(spot, became).await;
                     }
                 }
+                // The others are followed all the same; it is looked for again after their next answer.
+                Err(error) if unborn.len() < list.len() => {
+                    tracing::debug!(%error, backend, "what was about to be started cannot be looked for now");
+                    list.retain(|one| one.spot.pid != 0);
+                }
                 Err(error) => {
                     tracing::debug!(%error, backend, "what was about to be started cannot be looked for now");
                     open = None;
                     pause(&place, &wake).await;
                 }
             }
-            continue;
+            if list.iter().any(|one| one.spot.pid == 0) {
+                continue;
+            }
         }
         let Some(follower) = open.as_mut() else { continue };
         match listen(&core, &backend, follower, &list, (&wake, &grown)).await {

@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 struct Found {
     kept: Kept,
     log: Arc<Log>,
-    /// Why the log begins anew.
+    /// What of the log is fetched once more, and why.
     anew: Option<String>,
 }
 
@@ -91,8 +91,7 @@ impl Core {
         let (logs, cap) = (self.shared.paths.logs(), self.limits().log_bytes);
         let read = tokio::task::spawn_blocking(move || {
             let checkpoint = checkpoint::read(&path)?;
-            let same_boot = checkpoint.boot.is_none() || checkpoint.boot == boot_id();
-            let found: Vec<Found> = checkpoint.processes.into_iter().map(|kept| reopen(&logs, kept, cap, same_boot)).collect();
+            let found: Vec<Found> = checkpoint.processes.into_iter().map(|kept| reopen(&logs, kept, cap)).collect();
             let ended: Vec<_> = checkpoint.ended.into_iter().map(|kept| reopen_ended(&logs, kept)).collect();
             Ok::<_, String>((found, ended))
         });
@@ -121,7 +120,7 @@ impl Core {
     fn take_in(self: &Arc<Self>, Found { kept, log, anew }: Found) {
         let Kept { backend, session, command, who, started, cwd, spot, notify, watch, watched, .. } = kept;
         if let Some(why) = anew {
-            let text = format!("the output of {} is fetched from {backend} again, from its beginning: {why}", spot.id);
+            let text = format!("what {backend} still has of the output of {} is fetched again: {why}", spot.id);
             self.shared.notice(Level::Notice, Some(&backend), text);
         }
         let (ended_tell, ended) = watch::channel(false);
@@ -220,24 +219,24 @@ pub(super) async fn look_for(place: &Place, unborn: &[Spot], cap: Cap) -> Result
     Ok(all)
 }
 
-/// Takes up the log of one that runs, or begins it anew. Blocking.
-fn reopen(logs: &Path, kept: Kept, cap: u64, same_boot: bool) -> Found {
+/// Takes up the log of one that runs, where it ends: what was fetched is given back to its backend's disk, and may be nowhere else. One
+/// that cannot be taken up is put aside. Blocking.
+fn reopen(logs: &Path, kept: Kept, cap: u64) -> Found {
     let path = logs.join(format!("{}.log", kept.spot.id));
     let cap = kept.log_cap.unwrap_or(cap);
     let why = match Log::reopen(path.clone(), cap) {
-        Ok(log) if same_boot && log.total() >= kept.read => return Found { kept, log, anew: None },
-        // What this machine had written in the last seconds of another boot may be anything.
-        Ok(log) => (log.total() > 0 || kept.read > 0).then(|| match same_boot {
-            true => format!("{} is shorter than it was", path.display()),
-            false => "this machine was started anew meanwhile".to_owned(),
-        }),
-        Err(why) => Some(why),
+        Ok(log) => {
+            let short = kept.read.saturating_sub(log.total());
+            let anew = (short > 0).then(|| format!("the last {short} bytes that it had are not in {}", path.display()));
+            return Found { kept, log, anew };
+        }
+        Err(why) => why,
     };
-    let removed = log::remove(&path);
-    if let Err(error) = removed {
-        tracing::warn!(%error, path = %path.display(), "a damaged log could not be removed");
-    }
-    Found { log: Log::create(path, cap), anew: why, kept }
+    let aside = match log::put_aside(&path) {
+        Ok(()) => format!("{why}; what there was is in {}.damaged", path.display()),
+        Err(error) => format!("{why}; it could not be put aside: {error}"),
+    };
+    Found { log: Log::create(path, cap), anew: Some(aside), kept }
 }
 
 /// Takes up the log of one that has ended; without it an empty one, and why. Blocking.

@@ -34,21 +34,26 @@ impl Retention {
 }
 
 impl Core {
-    /// Drops what the table need not keep. Called with every end.
+    /// Drops what the table need not keep, and has the next row's time waited for. Called with every end.
     pub(crate) fn trim(&self, state: &mut State) {
-        let limits = &state.config.limits;
-        let before = self.shared.clock.now() - Millis::try_from(limits.ended_for.as_millis()).unwrap_or(Millis::MAX / 2);
-        let dropped = state.table.trim(limits.ended_kept, before);
-        state.retention.logged.extend(dropped);
+        self.drop_rows(state);
         if !state.retention.waits {
             self.retained.notify_one();
         }
     }
 
+    fn drop_rows(&self, state: &mut State) {
+        let limits = &state.config.limits;
+        let before = self.shared.clock.now() - Millis::try_from(limits.ended_for.as_millis()).unwrap_or(Millis::MAX / 2);
+        let dropped = state.table.trim(limits.ended_kept, before);
+        state.retention.logged.extend(dropped);
+    }
+
     /// When the next row's time is over.
     fn next_trim(&self) -> Option<Millis> {
         let mut state = self.state();
-        self.trim(&mut state);
+        // Without a word to whoever waits: that is who asks, and would never rest.
+        self.drop_rows(&mut state);
         let keep = Millis::try_from(state.config.limits.ended_for.as_millis()).unwrap_or(Millis::MAX / 2);
         let due = state.table.oldest_end().map(|ended| ended.saturating_add(keep));
         state.retention.waits = due.is_some();

@@ -8,7 +8,7 @@ use super::error::SessionError;
 use super::handle::Session;
 use super::input::Input;
 use super::{Command, FollowSettings, Settings};
-use crate::backend::{Backend, Environment, Exit, Family, Ready, Shell, Start};
+use crate::backend::{Backend, Environment, ErrorKind, Exit, Family, Ready, Shell, Start};
 use crate::shell::background::{self, Cap, Launch, Launched, Stdin};
 use crate::shell::wrap::{self, COOKIE, First, Second, Source, framed};
 use futures::future::BoxFuture;
@@ -129,7 +129,7 @@ impl Session {
                 open: begin.stdin == Stdin::Open,
             };
             intend(unborn).await;
-            match self.launch_with(&launch, &kind).await? {
+            match self.launch_with(&launch, &kind).await.map_err(|error| self.silent(error))? {
                 Launched::Runs { pid, start, boot } => {
                     let open = begin.stdin == Stdin::Open;
                     return Ok((Spot { id: command.id.clone(), root, pid, start, boot, nonce, open }, cwd));
@@ -213,6 +213,17 @@ impl Session {
             );
         }
         background::launched(&answer.stdout).ok_or_else(|| errand.failed("the shell there did not say what became of it".into()))
+    }
+
+    /// A launch without an answer may have been one.
+    fn silent(&self, error: SessionError) -> SessionError {
+        match error {
+            SessionError::Errand { why, .. } => SessionError::Silent { backend: self.place.backend_name().to_owned(), why },
+            SessionError::Backend(error) if error.kind == ErrorKind::Internal => {
+                SessionError::Silent { backend: self.place.backend_name().to_owned(), why: error.to_string() }
+            }
+            error => error,
+        }
     }
 
     fn no_launch(&self, why: String) -> SessionError {

@@ -31,6 +31,14 @@ pub enum SessionError {
         /// Why.
         why: String,
     },
+    /// What was sent to a backend may have been done: no answer came.
+    #[error("{backend} did not tell what became of it: {why}")]
+    Silent {
+        /// The backend.
+        backend: String,
+        /// Why.
+        why: String,
+    },
     /// Refused while a command runs in the session.
     #[error("session {0} has running commands: end them first (`qd ps` lists them)")]
     Busy(String),

@@ -11,7 +11,7 @@ mod kept;
 mod memory;
 mod reopen;
 
-pub use disk::{remove, segment as tail};
+pub use disk::{put_aside, segment as tail, sync};
 pub use hold::{Hold, Reader};
 
 use crate::model::{Chunk, LogStart, Run, Stream};

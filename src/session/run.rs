@@ -422,6 +422,7 @@ pub fn not_started(error: SessionError) -> Outcome {
                 _ => Outcome::BackendUnavailable { reason },
             }
         }
+        SessionError::Silent { .. } => Outcome::BackendUnavailable { reason: error.to_string() },
         SessionError::Own { ref source, .. } => Outcome::SpawnFailed { reason: format!("{error}: {source}") },
         error => Outcome::SpawnFailed { reason: error.to_string() },
     }

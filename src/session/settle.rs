@@ -37,7 +37,8 @@ pub(super) async fn settle(drive: &mut Drive<'_>, same_files: bool) -> Vec<u32> 
     if !same_files && !background {
         until_streams_end(drive, Instant::now() + END_FAR).await;
     }
-    if drive.reading.is_none() && !background {
+    // Here it costs next to nothing to ask; far away it would cost every command a round trip.
+    if drive.reading.is_none() && !background && !same_files {
         return Vec::new();
     }
     left_behind(drive).await

@@ -49,7 +49,8 @@ fn close_kin(family: &Family, began: u64, table: &BTreeMap<u32, Proc>) -> BTreeM
         if p.pid == me || p.start < began {
             continue;
         }
-        let kin = !recycled && (p.pid == family.pid || p.session == family.pid || p.group == family.pid);
+        // 0 and 1 are the session and the parent of what is none of ours.
+        let kin = family.pid > 1 && !recycled && (p.pid == family.pid || p.session == family.pid || p.group == family.pid);
         if kin || procfs::cookie(p.pid, &family.cookie) == Cookie::Ours {
             found.insert(p.pid, *p);
         }

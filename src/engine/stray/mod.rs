@@ -328,10 +328,10 @@ impl Core {
     /// Sends a signal to a stray, adopted or not; none when it is not one.
     pub(super) async fn signal_stray(&self, id: &str, signal: i32) -> Option<Result<(ProcessInfo, Vec<u32>), EngineError>> {
         let held = self.stray(id)?;
-        if signal == nix::libc::SIGKILL {
+        let sent = self.ask_stray(id, &held, Ask::Signal(signal)).await;
+        if signal == nix::libc::SIGKILL && sent.as_ref().is_ok_and(|members| !members.alive.is_empty()) {
             self.note_stray(id, Some(Why::Killed));
         }
-        let sent = self.ask_stray(id, &held, Ask::Signal(signal)).await;
         Some(sent.and_then(|members| {
             if members.alive.is_empty() {
                 let text = format!("no process of {id} got the signal: it has just ended, or belongs to another account");

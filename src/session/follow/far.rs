@@ -27,6 +27,8 @@ pub(super) struct Far {
     _stderr: Box<dyn AsyncRead + Send + Unpin>,
     /// Whether this answer was hurried already.
     woken: bool,
+    /// Nobody has heard yet that it looks: its first answer is wanted at once.
+    new: bool,
 }
 
 impl Far {
@@ -41,15 +43,17 @@ impl Far {
         let script = if bash { framed(&script, b":") } else { crate::shell::wrap_sh::framed(&script) };
         // A failure shows in the first answer.
         let _ = stdin.write_all(&script).await;
-        Ok(Self { nonce, stdin, stdout: BufReader::new(stdout), exit, _stderr: stderr, woken: false })
+        Ok(Self { nonce, stdin, stdout: BufReader::new(stdout), exit, _stderr: stderr, woken: false, new: true })
     }
 
     /// Asks for what is new of these, each from an offset on.
     pub(super) async fn ask(&mut self, list: &[Followed]) -> Result<(), BackendError> {
         let words = |f: &Followed| format!("{} {} {} {} {} {}", f.spot.id, f.offset, f.spot.pid, f.spot.start, f.spot.boot, f.kept);
         let request = list.iter().map(words).collect::<Vec<_>>().join(" ") + "\n";
-        self.woken = false;
-        match self.write(request.as_bytes()).await {
+        self.woken = std::mem::replace(&mut self.new, false);
+        // An empty line hurries the answer to the one before it.
+        let hurry = if self.woken { "\n" } else { "" };
+        match self.write(format!("{request}{hurry}").as_bytes()).await {
             Some(()) => Ok(()),
             None => Err(self.why().await),
         }

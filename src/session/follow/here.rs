@@ -32,6 +32,8 @@ pub(super) struct Here {
     /// Something was told since it was asked.
     told: bool,
     looked: Option<Instant>,
+    /// Nobody has heard yet that it looks: its first look is answered whatever it finds.
+    new: bool,
 }
 
 impl Here {
@@ -41,7 +43,7 @@ impl Here {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| fault(e.into()))?;
         let look = Look::new(epoll.try_clone().map_err(fault)?, settings.cap);
         let events = events(epoll).map_err(fault)?;
-        Ok(Self { events, look: Some(look), list: Vec::new(), heard: VecDeque::new(), told: false, looked: None })
+        Ok(Self { events, look: Some(look), list: Vec::new(), heard: VecDeque::new(), told: false, looked: None, new: true })
     }
 
     /// See [`super::Follower::ask`].
@@ -66,8 +68,12 @@ impl Here {
             }
             let (blind, more) = self.look().await?;
             self.looked = Some(Instant::now());
+            let new = std::mem::replace(&mut self.new, false);
             if more || !self.heard.is_empty() {
                 continue;
+            }
+            if new {
+                return Ok(None);
             }
             tokio::select! {
                 biased;

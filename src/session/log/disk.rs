@@ -299,22 +299,34 @@ pub(super) fn reach(cap: u64, offset: u64) -> u64 {
     cap + (offset.saturating_sub(cap) / segment + SEGMENTS as u64) * segment
 }
 
-/// Removes the files of a log. One that is not there is no error.
-pub fn remove(path: &Path) -> io::Result<()> {
+/// Brings what was written of a log to the disk itself, to be there after a power cut too. Blocking.
+pub fn sync(path: &Path) -> io::Result<()> {
     let Some(name) = path.file_name().and_then(|n| n.to_str()) else { return Ok(()) };
     let folder = path.parent().unwrap_or(Path::new("."));
     for entry in std::fs::read_dir(folder)?.flatten() {
         let file = entry.file_name();
-        let belongs = file.to_str().and_then(|f| f.strip_prefix(name)).is_some_and(|rest| rest == ".idx" || rest.starts_with(".tail"));
-        if belongs {
-            ignore_missing(std::fs::remove_file(entry.path()))?;
+        let rest = file.to_str().and_then(|f| f.strip_prefix(name));
+        if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(".tail")) {
+            File::open(entry.path())?.sync_data()?;
         }
     }
-    ignore_missing(std::fs::remove_file(path))
+    Ok(())
 }
 
-fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
-    result.or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
+/// Gives a log whose files do not belong together other names, `.damaged` behind each: nothing of it is lost. Blocking.
+pub fn put_aside(path: &Path) -> io::Result<()> {
+    let Some(name) = path.file_name().and_then(|n| n.to_str()) else { return Ok(()) };
+    let folder = path.parent().unwrap_or(Path::new("."));
+    for entry in std::fs::read_dir(folder)?.flatten() {
+        let file = entry.file_name();
+        let rest = file.to_str().and_then(|f| f.strip_prefix(name));
+        if rest.is_some_and(|rest| rest.is_empty() || rest == ".idx" || rest.starts_with(".tail") && !rest.ends_with(".damaged")) {
+            let mut aside = file.clone();
+            aside.push(".damaged");
+            std::fs::rename(entry.path(), folder.join(aside))?;
+        }
+    }
+    Ok(())
 }
 
 /// The file that says which bytes were stderr.
@@ -386,9 +398,14 @@ mod tests {
         assert_eq!(read(&mut disk, 50, written).unwrap(), &all[50..100]);
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3);
-        remove(&path).unwrap();
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-        remove(&path).unwrap();
+        sync(&path).unwrap();
+        put_aside(&path).unwrap();
+        let names = |dir: &Path| std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>();
+        let aside = names(dir.path());
+        assert!(aside.len() == 3 && aside.iter().all(|name| name.starts_with("log") && name.ends_with(".damaged")), "{aside:?}");
+        assert_eq!(Disk::reopen(path.clone(), 100).map(|(_, total, _)| total), Ok(0));
+        put_aside(&path).unwrap();
+        assert_eq!(names(dir.path()).len(), 3, "what was put aside stays");
     }
 
     #[test]

@@ -117,7 +117,12 @@ impl Block {
     /// Tells whether a person should look: it failed in a way that nobody expected.
     pub(in crate::tui) fn failed(&self) -> bool {
         match &self.info.state {
-            ProcessState::Ended(Outcome::Exited { exit_code }) => *exit_code != 0 && self.info.exit_code_meaning.is_none(),
+            ProcessState::Ended(Outcome::Exited { exit_code }) => match exit_code {
+                0 => false,
+                // Nothing ran, whatever these mean.
+                126 | 127 => true,
+                _ => self.info.exit_code_meaning.is_none(),
+            },
             // A stray that has ended: nobody waited for it.
             ProcessState::Ended(Outcome::CodeUnknown) => false,
             ProcessState::Ended(_) => true,

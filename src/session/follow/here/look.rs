@@ -47,6 +47,8 @@ struct One {
     /// Tells of its end; none once it has told, or where there is nothing to tell of.
     pidfd: Option<OwnedFd>,
     hole: Hole,
+    /// Not all of it could be looked at: it is met again.
+    unsure: bool,
 }
 
 /// What of a log is not there any more: everything before `gone`, and `from..to`.
@@ -163,7 +165,11 @@ impl Look {
             tracing::debug!(%error, id = spot.id, "a background process has no files any more");
         }
         let hole = fs::read_to_string(folder.join("hole")).ok().and_then(|text| Hole::read(&text)).unwrap_or_default();
-        let pidfd = self.process(spot);
+        let (pidfd, unsure) = match self.process(spot) {
+            There::Yes(fd) => (Some(fd), false),
+            There::No => (None, false),
+            There::Unknown => (None, true),
+        };
         if let Some(fd) = &pidfd {
             let number = self.next;
             self.next += 1;
@@ -172,26 +178,42 @@ impl Look {
                 Err(_) => self.blind = true,
             }
         }
-        let log = fs::OpenOptions::new().read(true).write(true).open(folder.join("log")).ok();
-        One { folder, log, pidfd, hole }
+        let (log, unread) = match fs::OpenOptions::new().read(true).write(true).open(folder.join("log")) {
+            Ok(log) => (Some(log), false),
+            Err(error) => (None, error.kind() != std::io::ErrorKind::NotFound),
+        };
+        // It is met again: short of descriptors, nothing is known of it, and what is not known has not ended.
+        let unsure = unsure || unread;
+        self.blind |= unsure;
+        One { folder, log, pidfd, hole, unsure }
     }
 
-    /// A handle on the guardian; none when it is not there any more. A number that is another's now is not taken for it.
-    fn process(&self, spot: &Spot) -> Option<OwnedFd> {
-        if spot.boot != self.boot {
-            return None;
+    /// A handle on the guardian, when it is there. A number that is another's now is not taken for it.
+    fn process(&self, spot: &Spot) -> There {
+        let Some(pid) = i32::try_from(spot.pid).ok().and_then(Pid::from_raw).filter(|_| spot.boot == self.boot) else { return There::No };
+        let fd = match pidfd_open(pid, PidfdFlags::NONBLOCK) {
+            Ok(fd) => fd,
+            Err(Errno::SRCH) => return There::No,
+            Err(_) => return There::Unknown,
+        };
+        match begun(spot.pid) {
+            Some(start) if start == spot.start => There::Yes(fd),
+            Some(_) => There::No,
+            None if has_ended(&fd) => There::No,
+            None => There::Unknown,
         }
-        let pid = i32::try_from(spot.pid).ok().and_then(Pid::from_raw)?;
-        let fd = pidfd_open(pid, PidfdFlags::NONBLOCK).ok()?;
-        (begun(spot.pid).as_deref() == Some(spot.start.as_str())).then_some(fd)
     }
 
     /// Looks at one.
     fn one(&mut self, followed: &Followed) -> Option<Heard> {
         let id = &followed.spot.id;
+        if self.known.get(id)?.unsure {
+            let again = self.meet(&followed.spot);
+            self.known.insert(id.clone(), again);
+        }
         let one = self.known.get_mut(id)?;
         let over = match &one.pidfd {
-            None => true,
+            None => !one.unsure,
             // Without its event it is asked.
             Some(fd) => self.blind && has_ended(fd),
         };
@@ -214,6 +236,14 @@ impl Look {
         self.due.remove(id);
         over.then(|| one.end(&followed.spot, &self.boot))
     }
+}
+
+/// Whether a process is there.
+enum There {
+    Yes(OwnedFd),
+    No,
+    /// It cannot be looked at now.
+    Unknown,
 }
 
 const MODIFIED: inotify::WatchFlags = inotify::WatchFlags::MODIFY.union(inotify::WatchFlags::ONESHOT);
