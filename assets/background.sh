@@ -222,6 +222,11 @@ t=
 if [ -r "/proc/$1/stat" ]; then t=$(cat "/proc/$1/stat"); t=${t##*) }; set -- $t; case ${1-Z} in Z|X) t=;; *) t=${20-};; esac
 elif [ ! -r /proc/1/stat ]; then t=$(ps -o lstart= -p "$1" | tr ' ' _); fi
 }
+# Whether process $1, which began at $2, is gone: one that nobody has collected is, and so is one whose number is another's now.
+gone() {
+if IFS= read -r y <"/proc/$1/stat"; then y=${y##*) }; set -- "$1" "$2" $y; case ${3-Z} in Z|X) return 0;; esac; [ "${22-}" != "$2" ]
+else [ -r /proc/1/stat ] || ! kill -0 "$1"; fi
+}
 # Whether process $1 has ended, in `e`. It is looked at before how much it has written. One that was seen in time is known by its
 # number from then on.
 ended() {
@@ -230,7 +235,7 @@ if [ -e "$1/exit" ]; then e='exit'
 elif [ "$5" != "$b" ]; then e=boot
 else
 eval "x=\${k_$1-}"
-if [ "$x" ]; then kill -0 "$3" || e=gone
+if [ "$x" ]; then gone "$3" "$4" && e=gone
 else began "$3"; [ "$t" ] && [ "$t" = "$4" ] || e=gone; eval "k_$1=1"; echo "$$" >"$1/by"; fi
 [ "$e" = gone ] && [ -e "$1/exit" ] && e='exit'
 fi
@@ -265,14 +270,15 @@ quiet() {
 for x in $names; do [ "$x" -ot "$seen" ] || return 1; done
 for x in $ends; do [ -e "$x" ] && return 1; done
 [ $((k % 4)) = 0 ] || return 0
-for x in $pids; do kill -0 "$x" || return 1; done
+for x in $pids; do gone "${x%%:*}" "${x#*:}" && return 1; done
+return 0
 }
 while IFS= read -r line; do
 [ "$line" ] || continue
 set -- $line
 cd "$r" || :
 if [ "$1" = - ]; then shift; for i; do rm -rf -- "${r:?}/$i"; done; continue; fi
-names= ends= pids=; while [ $# -ge 6 ]; do names="$names $1/log" ends="$ends $1/exit" pids="$pids $3"; shift 6; done
+names= ends= pids=; while [ $# -ge 6 ]; do names="$names $1/log" ends="$ends $1/exit" pids="$pids $3:$4"; shift 6; done
 # A steady trickle is told in pieces, not byte by byte.
 [ "$full" ] || nap 0.03
 [ "$got$full$keep" ] && k=0

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 /// After so many bytes a log is brought to the disk.
-const SYNC_EVERY: u64 = 16 << 20;
+const SYNC_EVERY: u64 = 4 << 20;
 /// After an ending that was verified its code comes within so long, or never.
 pub(super) const CODE_LIMIT: Duration = Duration::from_secs(10);
 

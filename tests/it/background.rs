@@ -143,6 +143,45 @@ fn it_survives_the_daemon_and_is_found_again() {
 }
 
 #[test]
+fn one_that_says_nothing_is_found_again_and_can_be_written_to() {
+    let home = Home::new();
+    let id = home.run(["exec", "-d", "--stdin-open", "--", "read -r line; exit 8"]).code(0).out().trim().to_owned();
+    let (daemon, _) = crate::daemon::named(&home).expect("a daemon");
+    let daemon = crate::harness::procs::Proc::find(daemon).expect("it lives");
+    daemon.signal(Signal::SIGKILL);
+    wait::until("the end of the daemon", CAP, || (!daemon.alive()).then_some(()));
+    home.run(["backends"]).code(0);
+    wait_state(&home, &id, "running");
+    home.run(["send", &id, "--submit", "go"]).code(0);
+    home.run(["wait", &id]).code(8);
+}
+
+#[test]
+fn what_a_yielded_command_wrote_is_there_after_the_daemon_was_killed() {
+    let home = Home::new();
+    let result = home.run(["exec", "--json", "--yield", "200ms", "--", "echo kept; sleep 1000"]).code(79).json();
+    let id = result["process_id"].as_str().expect("an id");
+    // The second one gives the first time to be on the disk and in the journal.
+    let other = start(&home, "local", "sleep 1000");
+    let log = home.state().join(format!("logs/{id}.log"));
+    wait::until("the log is on disk", CAP, || std::fs::read(&log).is_ok_and(|text| text == b"kept\n").then_some(()));
+    let (daemon, _) = crate::daemon::named(&home).expect("a daemon");
+    let journal = || {
+        std::fs::read_dir(home.state())
+            .ok()?
+            .flatten()
+            .find_map(|e| std::fs::read_to_string(e.path()).ok().filter(|t| t.contains("\"running\"") && t.contains(id)))
+    };
+    wait::until("the journal names it", CAP, journal);
+    let daemon = crate::harness::procs::Proc::find(daemon).expect("it lives");
+    daemon.signal(Signal::SIGKILL);
+    wait::until("the end of the daemon", CAP, || (!daemon.alive()).then_some(()));
+    home.run(["backends"]).code(0);
+    assert_eq!(home.run(["logs", id]).code(0).out(), "kept\n");
+    home.run(["kill", &other]).code(0);
+}
+
+#[test]
 fn a_number_that_is_anothers_now_is_neither_adopted_nor_signalled() {
     let home = Home::new();
     let id = start(&home, "local", "sleep 1000");

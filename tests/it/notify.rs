@@ -303,6 +303,9 @@ fn what_was_about_to_start_is_looked_for_and_not_started_late() {
         (rows[0]["state"] == "running").then_some(rows)
     });
     assert_eq!(rows[0]["pid"], pid, "{rows:#}");
+    // What has no number yet left nothing behind: a row for its processes would name everybody's.
+    let rows = home.run(["ps", "-a", "--json"]).code(0).json();
+    assert!(rows.as_array().expect("rows").iter().all(|row| row["state"] != "stray" && row["warnings"].is_null()), "{rows:#}");
     touch(&home, "go");
     home.run(["wait", &id]).code(7);
     assert_eq!(home.run(["logs", &id]).code(0).out(), "up\n");

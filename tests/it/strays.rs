@@ -70,6 +70,19 @@ fn what_is_left_has_a_row_and_is_ended_as_one() {
     home.run(["kill", "-s", "TERM", &id]).code(1).says(&["has ended"]);
 }
 
+/// How programs make daemons of themselves: nothing holds the streams, and the shell has no job.
+#[test]
+fn a_double_fork_without_streams_is_told_too() {
+    let home = Home::new();
+    for command in ["(sleep 4711 >/dev/null 2>&1 &)", "(setsid sleep 4711 >/dev/null 2>&1 &)"] {
+        let result = home.exec("local", command);
+        let warning = &result["warnings"][0];
+        assert_eq!(warning["code"], "orphans_left", "{command}: {result:#}");
+        let stray = warning["stray"].as_str().expect("it has a row");
+        home.run(["kill", "--grace", "100ms", stray]).code(0);
+    }
+}
+
 #[test]
 fn a_stray_ends_with_its_processes_and_tells_its_code_here() {
     let home = Home::new();

@@ -98,6 +98,16 @@ async fn a_shell_starts_clean_and_says_how_it_ended() {
     assert_eq!(err, "err\n");
 }
 
+/// Everything that the kernel started, and all below, is in the session 0 or a child of 1.
+#[tokio::test]
+async fn the_numbers_0_and_1_name_nobodys_processes() {
+    let local = local();
+    for pid in [0, 1] {
+        let family = Family { pid, start_time: None, age: None, cookie: "QD_PROCESS=never".into() };
+        assert_eq!(local.family(family, Ask::Survivors).await.expect("asked").alive, Vec::<u32>::new());
+    }
+}
+
 #[tokio::test]
 async fn signals_have_their_defaults() {
     let local = local();

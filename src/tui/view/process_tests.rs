@@ -82,7 +82,7 @@ fn the_table_and_the_log_of_the_row_under_the_cursor() {
         assert!(text.contains(part), "{part}\n{text}");
     }
     let row = |what: &str| text.lines().find(|l| l.contains(what)).unwrap_or_default();
-    assert!(row("train.py").contains("unknown") && row("sleep 600").contains("stray"), "{text}");
+    assert!(row("python train").contains("unknown") && row("sleep 600").contains("stray"), "{text}");
     assert!(row("npm run dev").contains("09:00") && row("npm run dev").contains("hermes") && row("npm run dev").contains("4402"), "{text}");
     assert!(row("migrate.sh  ").contains("exit 2") && row("migrate.sh  ").contains("61 B"), "{text}");
 }
