@@ -153,7 +153,6 @@ fn a_follow_says_once_that_the_daemon_is_gone_and_what_became_of_the_log() {
     home.run(["exec", "--", "true"]).code(0);
     let done = following.done();
     assert_eq!((done.out().as_str(), done.err().matches("the daemon is gone").count()), ("begun\n", 1), "{done}");
-    assert!(done.err().contains(&id), "{done}");
 }
 
 /// Puts itself between the daemon's socket and those who connect from now on; gives the connections that it carries.

@@ -123,15 +123,15 @@ fn a_log_is_gone_through_and_searched_to_its_beginning() {
 #[test]
 fn a_process_is_written_to_and_run_again() {
     let home = Home::new();
-    let reader = home.start(["exec", "--client", "hermes", "--stdin", "--", "read x; echo got-$x; sleep 1000"]);
+    let flags = ["exec", "--client", "hermes", "-d", "--stdin-open", "--", "read x; echo got-$x; sleep 1000"];
+    let reader = home.run(flags).code(0).out();
     let mut tui = open(&home, 30, 110);
     tui.send(format!("{LEADER}b"));
     tui.wait_for("its row", |s| row(s, "read x").contains("hermes"));
     tui.send("ihello\r");
     tui.wait_text("got-hello");
     tui.send("\x1b");
-    reader.signal(nix::sys::signal::Signal::SIGINT);
-    drop(reader.done());
+    home.run(["kill", reader.trim()]).code(0);
     let id = start(&home, "local", "cd /usr; echo in-$PWD; exit 4");
     home.run(["wait", &id]).code(4);
     tui.wait_for("how it ended", |s| row(s, "cd /usr").contains("exit 4"));
