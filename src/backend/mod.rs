@@ -4,6 +4,7 @@
 //! It uses `shell::quote` and `shell::start` (how a shell is started on it) and nothing else of the shell text.
 
 pub mod absent;
+pub mod command;
 pub mod control;
 pub mod error;
 #[doc(hidden)]
@@ -14,6 +15,7 @@ pub mod open;
 pub mod person;
 pub mod ready;
 pub mod ssh;
+mod tended;
 
 pub use error::{BackendError, ErrorKind};
 pub use guard::Guard;
@@ -57,6 +59,12 @@ pub trait Backend: Send + Sync {
     /// where there is room enough. Cancel safe.
     fn pressed(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
+    }
+
+    /// Whether how a shell ended is told by something between (a program, an engine). Then its end may be told only when nothing
+    /// holds its streams any more, and a signal that ended it as the code 128 and its number.
+    fn is_secondhand(&self) -> bool {
+        false
     }
 
     /// Gives its book of host keys, where a backend has such a thing.
@@ -221,6 +229,20 @@ pub enum Exit {
     Signal(String),
     /// Unknown: the link broke.
     Lost(BackendError),
+}
+
+impl Exit {
+    /// What it stands for where a signal is told as the code 128 and its number.
+    #[must_use]
+    pub fn firsthand(self) -> Self {
+        match self {
+            Self::Code(code) if code > 128 => match nix::sys::signal::Signal::try_from(code - 128) {
+                Ok(signal) => Self::Signal(signal.as_str().to_owned()),
+                Err(_) => Self::Code(code),
+            },
+            other => other,
+        }
+    }
 }
 
 /// Names the processes of one command: its shell's session and group, whatever descends from it, whatever carries its

@@ -1,5 +1,6 @@
 //! The only file that names every kind of backend: makes one from its settings.
 
+use super::command::Command;
 use super::local::{ClientEnv, Local};
 use super::person::Person;
 use super::ssh::Ssh;
@@ -24,6 +25,7 @@ pub fn open(
             }))
         }
         KindSettings::Ssh(ssh) => Ok(Arc::new(Ssh::new(settings, ssh, client_env.clone(), person.clone()))),
+        KindSettings::Command(command) => Ok(Arc::new(Command::new(settings, command, client_env.clone(), guard.clone()))),
         KindSettings::Later(kind) => Err(BackendError::new(
             ErrorKind::Unsupported,
             format!("backend {} is of kind {}, which is not in this version", settings.name, kind.as_str()),

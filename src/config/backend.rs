@@ -6,7 +6,7 @@ use super::fields::Fields;
 use super::read::Reader;
 use super::value::Found;
 use super::yaml::{Node, Value};
-use super::{BackendSettings, KindSettings, OnLost, nearest, ssh};
+use super::{BackendSettings, KindSettings, OnLost, command, nearest, ssh};
 use crate::backend::ShellChoice;
 use crate::model::BackendKind;
 use std::collections::BTreeMap;
@@ -76,11 +76,10 @@ pub(super) fn remote<'r>(reader: &mut Reader<'r>, name: &str, id: u32, node: &'r
     }
     let fields = Fields::of(node, at, reader.problems);
     let kind = kind(reader, &fields, id)?;
-    let settings = if kind == BackendKind::Ssh {
-        let ssh = ssh::read(reader, &fields, name);
-        KindSettings::Ssh(ssh)
-    } else {
-        KindSettings::Later(kind)
+    let settings = match kind {
+        BackendKind::Ssh => KindSettings::Ssh(ssh::read(reader, &fields, name)),
+        BackendKind::Command => KindSettings::Command(command::read(&fields, id)),
+        _ => KindSettings::Later(kind),
     };
     let mut settings = shared(reader, &fields, name, settings, common);
     settings.health_interval = fields.duration("health_interval", false).unwrap_or(settings.health_interval);

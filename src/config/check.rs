@@ -38,6 +38,7 @@ fn backends(config: &Config) -> Vec<String> {
         let what = match &backend.kind {
             KindSettings::Local => "this machine".to_owned(),
             KindSettings::Ssh(ssh) => format!("ssh {}", ssh.address()),
+            KindSettings::Command(command) => format!("command {}", command.words.join(" ")),
             KindSettings::Later(kind) => format!("{} (not in this version)", kind.as_str()),
         };
         let default = if backend.name == config.default_backend { " (default)" } else { "" };

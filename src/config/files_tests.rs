@@ -170,6 +170,7 @@ fn old_forms_are_read_with_one_notice() {
         let what = match &backend.kind {
             KindSettings::Local => backend.cwd.clone(),
             KindSettings::Ssh(ssh) => format!("{} {}", ssh.address(), backend.cwd),
+            KindSettings::Command(command) => format!("command {}", command.words.join(" ")),
             KindSettings::Later(kind) => format!("{} {}", kind.as_str(), backend.cwd),
         };
         assert_eq!(what, expected, "{text}");

@@ -5,6 +5,7 @@
 
 mod backend;
 mod check;
+mod command;
 mod defaults;
 mod error;
 mod fields;
@@ -116,6 +117,8 @@ pub enum KindSettings {
     Local,
     /// A machine reached over ssh.
     Ssh(SshSettings),
+    /// A place that a command leads to.
+    Command(CommandSettings),
     /// A kind that this version knows by name but cannot run yet: the backend is listed as down and says so.
     Later(BackendKind),
 }
@@ -126,6 +129,7 @@ impl KindSettings {
         match self {
             Self::Local => BackendKind::Local,
             Self::Ssh(_) => BackendKind::Ssh,
+            Self::Command(_) => BackendKind::Command,
             Self::Later(kind) => *kind,
         }
     }
@@ -134,6 +138,15 @@ impl KindSettings {
     pub fn word(&self) -> &'static str {
         self.kind().as_str()
     }
+}
+
+/// The keys of a backend that a command leads to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandSettings {
+    /// The program and its arguments, to which `sh` is added.
+    pub words: Vec<String>,
+    /// Whether it sees the files that this machine sees, at the same paths.
+    pub same_files: bool,
 }
 
 /// The keys of an ssh backend.

@@ -128,8 +128,15 @@ impl Hidden<'_> {
 
     fn remote(&self, backend: &BackendSettings) -> Node {
         let mut entries = vec![("type", text(backend.kind.word())), ("slot", number(backend.slot))];
-        if let KindSettings::Ssh(settings) = &backend.kind {
-            entries.extend(ssh(settings));
+        match &backend.kind {
+            KindSettings::Ssh(settings) => entries.extend(ssh(settings)),
+            KindSettings::Command(settings) => {
+                entries.push(("command", list(&settings.words)));
+                if settings.same_files {
+                    entries.push(("same_files", flag(true)));
+                }
+            }
+            KindSettings::Local | KindSettings::Later(_) => {}
         }
         entries.extend(self.shared(backend));
         entries.push(("health_interval", duration(backend.health_interval)));

@@ -79,6 +79,28 @@ terminal:
 "#;
 
 #[test]
+fn the_words_of_a_command_are_a_list_or_one_plain_line() {
+    let file = |command: &str| format!("terminal:\n  backends:\n    pod:\n      type: command\n{command}");
+    let words = |command: &str| match &read(&file(command)).backends[1].kind {
+        KindSettings::Command(command) => (command.words.join("|"), command.same_files),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(words("      command: [sh, -c, 'a b']\n      same_files: true\n"), ("sh|-c|a b".to_owned(), true));
+    assert_eq!(words("      command: kubectl exec  -i pod --\n"), ("kubectl|exec|-i|pod|--".to_owned(), false));
+    for (command, said) in [
+        ("", "config.yaml:3: backends.pod.command: is missing"),
+        ("      command: []\n", "config.yaml:5: backends.pod.command: expected the words"),
+        ("      command: 'ssh \"a b\"'\n", "it is no shell text"),
+        ("      command: [docker, exec, -it, box]\n", "-it asks for a terminal"),
+        ("      command: [curl, '${TOKEN}']\n", "has no place in an argument list"),
+        ("      command: [env]\n      commmand: x\n", "commmand"),
+    ] {
+        let problems = wrong(&file(command));
+        assert!(problems.contains(said), "{command}: {problems}");
+    }
+}
+
+#[test]
 fn the_mission_loads() {
     let config = read(MISSION);
     let names: Vec<_> = config.backends.iter().map(|backend| (backend.slot, backend.name.as_str(), backend.kind.word())).collect();

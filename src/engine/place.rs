@@ -270,7 +270,7 @@ fn connect(settings: &BackendSettings, backend: Arc<dyn Backend>, clock: Clock, 
             let fix = why.and_then(|e| e.fix);
             Connection::fixed(backend, Health { state: HealthState::Down, since: clock.now(), reason, fix, ..Health::default() })
         }
-        KindSettings::Ssh(_) => {
+        KindSettings::Ssh(_) | KindSettings::Command(_) => {
             let pace = Pace { health_interval: settings.health_interval, lifetime };
             Connection::start(backend, pace, clock)
         }

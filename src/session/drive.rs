@@ -9,6 +9,7 @@ use super::streams::{self, Watch};
 use super::{Command, Stop};
 use crate::backend::{Ask, Backend, BackendError, Exit, Family, Members};
 use crate::model::EndedBy;
+use crate::shell::record::Record;
 use crate::shell::wrap::COOKIE;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -160,6 +161,25 @@ impl<'a> Drive<'a> {
             let (backend, family) = (self.backend.clone(), self.family.clone());
             self.ending = Some(async move { backend.family(family, Ask::End { grace }).await }.boxed());
         }
+    }
+
+    /// Whether the shell has said its last, and its end may be told later than it is: when nothing holds its streams any more.
+    pub(super) fn may_be_over(&self) -> bool {
+        if self.why.is_some() || !self.backend.is_secondhand() {
+            return false;
+        }
+        let seen = self.watch.seen();
+        let trap_follows = seen.records.iter().any(|r| matches!(r, Record::End(end) if end.trap_follows));
+        seen.fence && seen.end && !trap_follows
+    }
+
+    /// Asks whether the shell is gone. What cannot be asked is not.
+    pub(super) async fn is_over(&mut self) -> bool {
+        let over = self.survivors().await.is_ok_and(|members| !members.alive.contains(&self.family.pid));
+        if over {
+            self.exited_at = std::time::Instant::now();
+        }
+        over
     }
 
     /// Whether our ending is still under way.

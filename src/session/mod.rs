@@ -30,6 +30,7 @@ mod state;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod until;
 
 pub use crate::shell::background::{Cap, Stdin};
 pub use crate::shell::explain::explain as exit_code_meaning;

@@ -3,7 +3,7 @@
 //! Invariant: a command runs at most once. Only a shell that says that it has not read its command is replaced.
 
 use super::adopt::Left;
-use super::drive::{Drive, Event, Why};
+use super::drive::{Drive, Why};
 use super::error::SessionError;
 use super::feed::Feed;
 use super::handle::Session;
@@ -12,8 +12,9 @@ use super::own::Texts;
 use super::prepare::Prepared;
 use super::settle;
 use super::state::{Snapshot, show};
+use super::until::{until_ended, until_exit};
 use super::{After, Command, Ended, Stop};
-use crate::backend::{BackendError, ErrorKind, Exit, Family, Members};
+use crate::backend::{ErrorKind, Exit, Family};
 use crate::model::{EndedBy, Outcome, Warning, WarningCode};
 use crate::shell::options::Options;
 use crate::shell::record::{self, End, Record};
@@ -26,8 +27,6 @@ use tokio::time::Instant;
 /// Shells that may say that they have not read their command before we give up: one for a lost snapshot, one for a snapshot
 /// that must be loaded late, and one more of each when both come in turn.
 const ATTEMPTS: usize = 4;
-/// How long a shell may take to end after its whole family was ended.
-const AFTER_END: Duration = Duration::from_secs(2);
 
 /// Called once, when the command is sent: its shell's pid and its directory.
 type Started<'a> = Option<Box<dyn FnOnce(u32, String) + Send + 'a>>;
@@ -270,7 +269,9 @@ impl Session {
             let text = format!("the session's directory {} is gone: the command ran in {}", show(&gone), show(dir));
             warnings.push(Warning::new(WarningCode::CwdFallback, text));
         }
-        let outcome = outcome(ran.exit, ran.why, end.as_ref());
+        let told = end.is_none() && self.place.backend.is_secondhand();
+        let exit = if told { ran.exit.map(Exit::firsthand) } else { ran.exit };
+        let outcome = outcome(exit, ran.why, end.as_ref());
         match end {
             Some(end) => {
                 let own_directory = ran.records.iter().find_map(|r| if let Record::Started(dir) = r { Some(dir.clone()) } else { None });
@@ -335,42 +336,6 @@ impl Session {
             left: None,
         }
     }
-}
-
-/// Waits for the shell's end; an ending of ours that leaves the shell there is given up after a while.
-async fn until_exit(drive: &mut Drive<'_>, warnings: &mut Vec<Warning>) -> Option<Exit> {
-    let mut until = None;
-    loop {
-        match drive.step(until).await {
-            Event::Exit(exit) => return Some(exit),
-            Event::Ended(result) => {
-                warnings.extend(unverified(result));
-                until = Some(Instant::now() + AFTER_END);
-            }
-            Event::Timer => return None,
-            Event::Seen | Event::StreamsEnded => {}
-        }
-    }
-}
-
-/// The shell has ended before our ending was done: waits for its verdict.
-async fn until_ended(drive: &mut Drive<'_>, warnings: &mut Vec<Warning>) {
-    while drive.is_ending() {
-        if let Event::Ended(result) = drive.step(None).await {
-            warnings.extend(unverified(result));
-        }
-    }
-}
-
-/// What must be said of an ending that was not verified.
-fn unverified(result: Result<Members, BackendError>) -> Option<Warning> {
-    let (pids, text) = match result {
-        Ok(members) if members.verified => return None,
-        Ok(members) if members.alive.is_empty() => (members.alive, "it could not be verified that every process of it ended".to_owned()),
-        Ok(members) => (members.alive, "some of its processes could not be ended".to_owned()),
-        Err(error) => (Vec::new(), format!("it could not be verified that every process of it ended: {error}")),
-    };
-    Some(Warning { pids, ..Warning::new(WarningCode::KillUnverified, text) })
 }
 
 fn not_run(records: &[Record]) -> Option<String> {

@@ -15,7 +15,7 @@ const DRAIN_NEAR: Duration = Duration::from_millis(30);
 const DRAIN_FAR: Duration = Duration::from_millis(400);
 /// Far, the end of the streams is told right behind the shell's exit, in a message of its own: so long it is waited for before
 /// somebody is asked who else may hold them, which takes a round trip.
-const END_FAR: Duration = Duration::from_millis(20);
+pub(super) const END_FAR: Duration = Duration::from_millis(20);
 /// A process substitution that was just forked does not show yet what it will read and write: what is left is looked at
 /// again within so long of the shell's end.
 const YOUNG: Duration = Duration::from_millis(20);

@@ -31,6 +31,7 @@ pub struct ReadyLine {
 
 const BASH_READER: &str = include_str!("../../assets/reader-bash.sh");
 const SH_READER: &str = include_str!("../../assets/reader-sh.sh");
+const STDIN_READER: &str = include_str!("../../assets/reader-stdin.sh");
 
 /// Drops comment and empty lines and fills in the nonce.
 fn fill(template: &str, nonce: &str) -> String {
@@ -69,6 +70,15 @@ pub fn far_line(nonce: &str, pick: Pick, empty: bool) -> String {
     );
     let inner = if matches!(pick, Pick::Sh) { sh } else { bash };
     any_shell_runs(inner.as_bytes())
+}
+
+/// Gives the line that makes a sh, which reads it from its stdin, the shell that is wanted. Nothing may be sent behind it before READY:
+/// some shells read ahead. That sh stays above the shell, and then for as long as anybody else holds its streams; it ends with the
+/// shell's code, or 128 and the number of the signal that ended the shell.
+pub fn stdin_line(nonce: &str, pick: Pick, empty: bool) -> String {
+    let line = far_line(nonce, pick, empty);
+    let line = line.strip_prefix("exec ").unwrap_or(&line);
+    fill(STDIN_READER, nonce).replace("@LINE@", line) + "\n"
 }
 
 /// Gives one line that every login shell understands and that makes sh run a text.

@@ -20,7 +20,7 @@ pub(super) fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).filter(|dir| dir.is_absolute()).chain(usual).map(|dir| dir.join(program)).find(|file| executable(file))
 }
 
-fn executable(file: &Path) -> bool {
+pub(super) fn executable(file: &Path) -> bool {
     file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
 }
 

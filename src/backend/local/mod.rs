@@ -9,9 +9,10 @@ mod family;
 mod gone;
 mod login;
 mod procfs;
+pub(super) mod program;
 pub mod reaper;
 mod spawn;
-mod streams;
+pub(super) mod streams;
 mod survivors;
 #[cfg(test)]
 pub(super) mod tests;

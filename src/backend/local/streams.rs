@@ -15,7 +15,7 @@ use tokio::net::unix::pipe;
 const LARGE_PIPES: usize = 16;
 
 /// A shell's stdin.
-pub(super) struct Stdin {
+pub(in crate::backend) struct Stdin {
     pipe: Option<pipe::Sender>,
 }
 

@@ -1,0 +1,7 @@
+# shellcheck shell=sh disable=SC2086,SC2010,SC2009 # an empty word is none; what ls says of /proc is plain
+# What a sh reads from its stdin to start the shell that is wanted, and, where it was put into a container from outside (no parent of
+# it is that machine's first process), to stay as long as others hold its streams: engines close them when this process ends, and the
+# next write would end those others. What led here (sudo) holds them too and is not meant. One line. @LINE@ = what the shell is
+# started with. No event tells when others let go, so they are looked for, once a second and only when there are any. In parentheses,
+# because dash would say "Killed" on the stream of a simple command.
+qd_s=; exec 3>&2 2>/dev/null; if command -v setsid >/dev/null; then qd_s=setsid; else set -m; fi; (exec $qd_s @LINE@ 2>&3 3>&-); qd_c=$?; qd_a=' '; qd_p=$$; while [ "$qd_p" -gt 0 ] && read -r qd_l </proc/$qd_p/stat; do set -- ${qd_l##*') '}; qd_p=$2; qd_a="$qd_a$qd_p "; done; case $qd_a in *' 1 '*) exit "$qd_c";; esac; qd_f=$(ls -l /proc/$$/fd); exec </dev/null >/dev/null 3>&-; qd_o=${qd_f#*' 1 -> '}; qd_e=${qd_f#*' 3 -> '}; qd_o=${qd_o%%]*}] qd_e=${qd_e%%]*}]; qd_h() { qd_l=; for qd_d in /proc/[0-9]*; do case "$qd_a" in *" ${qd_d#/proc/} "*) ;; *) qd_l="$qd_l $qd_d/fd" ;; esac; done; ls -l $qd_l | grep "^l.w" | grep -qF -e "> $qd_o" -e "> $qd_e"; }; while qd_h; do sleep 1; done; exit "$qd_c"
