@@ -147,9 +147,11 @@ struct Way {
     files: bool,
 }
 
-/// Sends a log from a start on: with `until_end` until its process has ended and all is sent, else to its present end.
+/// Sends a log from a start on: with `until_end` until its process has ended and all is sent, else to the end that it has now. One
+/// that grows as fast as it is read would have no other end.
 async fn send_log<S: Service>(call: &Call<S>, process: &str, mut start: LogStart, until_end: bool, way: Way) -> Result<(), EngineError> {
     let mut offer = way.files;
+    let mut present_end = None;
     while call.state.credit.available().await {
         if let LogStart::Offset(at) = start
             && call.state.opened.load(Ordering::Acquire)
@@ -162,9 +164,14 @@ async fn send_log<S: Service>(call: &Call<S>, process: &str, mut start: LogStart
             continue;
         }
         let room = call.outbox.room(PIECE).await;
-        let chunk = call.hub.service.read(LogRead { process: process.to_owned(), start, max: PIECE as u64 }).await?;
+        let max = match (present_end, start) {
+            (Some(end), LogStart::Offset(at)) => (PIECE as u64).min(u64::saturating_sub(end, at)),
+            _ => PIECE as u64,
+        };
+        let chunk = call.hub.service.read(LogRead { process: process.to_owned(), start, max }).await?;
         let next = chunk.offset + chunk.bytes.len() as u64;
-        let (whole, ended) = (next >= chunk.total, chunk.ended);
+        let end = if until_end { chunk.total } else { *present_end.get_or_insert(chunk.total) };
+        let (whole, ended) = (next >= end, chunk.ended);
         if chunk.bytes.is_empty() && !whole {
             return Err(EngineError::Internal(format!("the log of process {process} gives nothing at {next} of {}", chunk.total)));
         }

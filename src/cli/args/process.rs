@@ -91,7 +91,7 @@ pub(crate) struct LogsArgs {
 Examples:
   qd wait k7f3 b2c4
   qd wait --until 'pattern=listening on' --timeout 30s k7f3
-  qd wait --until input k7f3 && qd send k7f3 --submit yes
+  qd wait --until 'pattern=Continue' k7f3 && qd send k7f3 --submit yes
   qd wait --until match k7f3
 
 Several commands: all of them are waited for. Exit code: the command's own; of
@@ -100,8 +100,10 @@ exit: 0 when it came, 1 when a command ended before it did. With --json each row
 says whether it `came`. What a command tells that was started with --watch is said on
 stderr as it comes, with --json it is in the rows (`told`); --until match ends at
 the first that no wait has heard, and prints its lines. After a restart of the daemon
-within 30 s the wait goes on. Whether a command wants input is known on local alone (1 and
-an error elsewhere), and seen of a plain read of its stdin, not of poll and select.")]
+within 30 s the wait goes on. Whether a command wants input is known of one in the
+foreground on local alone (1 and an error elsewhere), and seen of a plain read of its
+stdin, not of poll and select. In the background, wait for what it asks:
+--until 'pattern=password'.")]
 pub(crate) struct WaitArgs {
     /// The commands' ids, or unique prefixes of them
     #[arg(value_name = "ID", required = true)]
@@ -131,8 +133,9 @@ Examples:
   qd send k7f3 --text 'no line end' --expect-offset 1204
   qd send k7f3 --eof
 
-The command must have been started with its stdin open: `qd exec -i`, or Ctrl-O in
-the terminal UI. Its caller goes on writing beside you. What a command does not read
+The command must have been started with its stdin open: `qd exec -i`, in the
+background `qd exec -d --stdin-open`, or Ctrl-O in the terminal UI. The caller of
+`exec -i` goes on writing beside you. What a command does not read
 yet waits, at most 16 batches; it is told when something waits (exit code 0), and
 more is refused (1). With --expect-offset, next_offset of `qd logs --json` or of a
 result, nothing is sent when more output came since (1, code `outdated`).

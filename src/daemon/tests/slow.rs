@@ -132,6 +132,33 @@ async fn a_log_is_followed_from_its_tail_to_its_end() {
 }
 
 #[tokio::test]
+async fn a_log_that_grows_is_read_to_the_end_that_it_had() {
+    let bench = Bench::new();
+    let client = bench.agent().await;
+    let mut exec = client.exec(ExecCall { follow: false, ..with_stdin("cat") }).await.unwrap();
+    let Item::Started(process) = next(&mut exec).await else { panic!() };
+    let had = 4 * u64::from(WINDOW);
+    for _ in 0..had / 65536 {
+        exec.send_stdin(vec![b'x'; 65536]).await.unwrap();
+    }
+    until(&client, || bench.hub.service.log_len(&process.id) == had).await;
+    let mut present = client.follow(Follow { process: process.id.clone(), ..Follow::default() }).await.unwrap();
+    let Item::Data { bytes, .. } = next(&mut present).await else { panic!() };
+    let mut came = bytes.len() as u64;
+    // No more than a window of it was sent by now.
+    exec.send_stdin(b"later".to_vec()).await.unwrap();
+    until(&client, || bench.hub.service.log_len(&process.id) > had).await;
+    loop {
+        match next(&mut present).await {
+            Item::Data { bytes, .. } => came += bytes.len() as u64,
+            Item::Followed(_) => break,
+            _ => panic!(),
+        }
+    }
+    assert_eq!(came, had);
+}
+
+#[tokio::test]
 async fn a_cancelled_follow_answers_with_the_row() {
     let client = Bench::new().agent().await;
     let mut exec = client.exec(command("hold")).await.unwrap();
