@@ -1,5 +1,6 @@
-//! Background processes: what quiet ones cost, how late a line is, and 64 that write a megabyte a second each for 20 s: whether all of
-//! it arrives, what memory and processor time the daemon takes, and how long a key takes to its echo meanwhile.
+//! Background processes: what quiet ones cost, and those that wait for them, how late a line is, and 64 that write a megabyte a
+//! second each for 20 s: whether all of it arrives, what memory and processor time the daemon takes, and how long a key takes to its
+//! echo meanwhile.
 
 mod common;
 
@@ -19,7 +20,8 @@ const SECONDS: u64 = 20;
 /// Lines of a second: nine bytes each.
 const LINES: u64 = 111_111;
 const FIRST: u64 = 10_000_000;
-const KEYS: usize = 100;
+/// Keys while they write, one each tenth of a second.
+const KEYS: usize = 170;
 const CAP: Duration = Duration::from_secs(240);
 
 fn main() {
@@ -34,13 +36,19 @@ fn main() {
     let mut names = vec!["local".to_owned()];
     let machines = lab::alone(1);
     names.extend(machines.iter().flat_map(|m| m.iter().map(|m| m.name.clone())));
-    plain(&home(lab.as_ref()));
+    // `cargo bench --bench background -- loud` measures that part alone.
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let wanted = |part: &str| words.is_empty() || words.iter().any(|word| word == part);
+    if wanted("loud") {
+        plain(&home(lab.as_ref()));
+    }
     for name in &names {
         let home = home(lab.as_ref());
-        home.run(["exec", "-b", name, "--", "rm -f ~/go ~/enough"]).code(0);
-        quiet(&home, name);
-        late(&home, name);
-        loud(&home, name);
+        for (part, measure) in [("quiet", quiet as fn(&Home, &str)), ("clients", clients), ("late", late), ("loud", loud)] {
+            if wanted(part) {
+                measure(&home, name);
+            }
+        }
     }
 }
 
@@ -78,6 +86,27 @@ fn quiet(home: &Home, backend: &str) {
     end(home, &ids);
 }
 
+/// As many `qd wait` and `qd logs -f` as quiet processes, each on its own: what waiting costs the daemon and them.
+fn clients(home: &Home, backend: &str) {
+    let ids: Vec<String> = (0..QUIET).map(|_| start(home, backend, "exec sleep 1000")).collect();
+    let one = |words: &[&str], id: &String| {
+        let mut command = home.command(words.iter().copied().chain([id.as_str()]));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("qd starts")
+    };
+    let mut waiting: Vec<Child> = ids.iter().flat_map(|id| [one(&["wait"], id), one(&["logs", "-f"], id)]).collect();
+    wait::within(Duration::from_secs(5), || None::<()>);
+    let daemon = home.daemon().expect("it runs");
+    let them: Vec<Proc> = procs::all().into_iter().filter(|p| waiting.iter().any(|w| w.id() == p.pid)).collect();
+    assert_eq!(them.len(), 2 * QUIET, "they all still wait");
+    let all: Vec<Proc> = them.iter().copied().chain([daemon]).collect();
+    let ours = cost(&all) / 10.0;
+    say(&format!(
+        "{backend}: {QUIET} `qd wait` and {QUIET} `qd logs -f` on quiet ones cost {ours:.1} % of a processor with the daemon (target 0.0 %)"
+    ));
+    waiting.iter_mut().for_each(|w| drop(w.kill().and_then(|()| w.wait())));
+    end(home, &ids);
+}
+
 /// Whether a process is a shell that follows background processes: it stands in their folder.
 fn follows(process: Proc) -> bool {
     std::fs::read_link(format!("/proc/{}/cwd", process.pid)).is_ok_and(|cwd| cwd.ends_with("quarterdeck/background"))
@@ -102,15 +131,23 @@ fn late(home: &Home, backend: &str) {
     end(home, &[id]);
 }
 
-/// What writes for so long.
+/// A writer that costs next to nothing: a tenth of a second's lines at once, each tenth of a second, out of a file. It begins
+/// when there is `~/go`.
+const WRITER: &str = "use Time::HiRes qw(time sleep); chdir; open F, 'lines'; sleep .1 until -e 'go'; $t = time; \
+     while ($n = sysread F, $b, 100000) { for ($o = 0; $o < $n; $o += $w) { $w = syswrite STDOUT, $b, $n - $o, $o; die unless $w } \
+     $d = ($t += .1) - time; sleep $d if $d > 0 }";
+
+/// Where both sides have it.
 fn writer() -> String {
-    format!(
-        "s=$(date +%s); i=0; while [ $i -lt {SECONDS} ]; do seq $(({FIRST} + i * {LINES})) $(({FIRST} + (i + 1) * {LINES} - 1)); \
-         i=$((i + 1)); while [ $(($(date +%s) - s)) -lt $i ]; do sleep 0.2; done; done"
-    )
+    format!("exec perl -e \"{}\"", WRITER.replace('$', "\\$"))
 }
 
-/// From a key to its echo.
+/// What makes the file of lines.
+fn lines() -> String {
+    format!("rm -f ~/go; seq {FIRST} {} > ~/lines", FIRST + SECONDS * LINES - 1)
+}
+
+/// From a key to its echo, for most of the time that the writers take.
 fn echoes(tui: &mut Pty) -> Times {
     let mut times = Times::default();
     for round in 0..KEYS {
@@ -122,36 +159,63 @@ fn echoes(tui: &mut Pty) -> Times {
         times.add(typed.elapsed());
         tui.send("\x7f");
         tui.wait_within(Duration::from_secs(20), "the letter is gone again", |screen| screen.matches(letter).count() <= before);
+        // A person types on; not in step with the writers.
+        wait::within(Duration::from_millis(97).saturating_sub(typed.elapsed()), || None::<()>);
     }
     times
 }
 
 /// The same writers, into files, with nothing of ours between: what they alone cost a key.
 fn plain(home: &Home) {
+    let bash = |command: &str| {
+        let mut bash = Command::new("bash");
+        bash.arg("-c").arg(command).env("HOME", home.path()).stdin(Stdio::null());
+        bash
+    };
+    let made = bash(&format!("{}; touch ~/go", lines())).status();
+    assert!(made.is_ok_and(|s| s.success()), "there is nothing to write");
+    let mut tui = home.terminal(["tui"], 45, 160);
+    tui.wait_for("the backend's name", |screen| screen.contains("local"));
     let mut writers: Vec<Child> = (0..LOUD)
         .map(|i| {
             let file = std::fs::File::create(home.path().join(format!("plain{i}"))).expect("ours");
-            Command::new("bash").arg("-c").arg(writer()).stdin(Stdio::null()).stdout(file).spawn().expect("bash starts")
+            bash(&writer()).stdout(file).spawn().expect("bash starts")
         })
         .collect();
-    let mut tui = home.terminal(["tui"], 45, 160);
-    tui.wait_for("the backend's name", |screen| screen.contains("local"));
+    let (began, idle) = (Instant::now(), idle());
     say(&format!("key to echo with {LOUD} plain writers and no background process: {}", echoes(&mut tui).text()));
+    say(&format!("of all processors, {:.0} % had nothing to do meanwhile", free(idle, began)));
     tui.send("\x1dq");
     writers.iter_mut().for_each(|w| drop(w.kill().and_then(|()| w.wait())));
+    (0..LOUD).for_each(|i| drop(std::fs::remove_file(home.path().join(format!("plain{i}")))));
+}
+
+/// Hundredths of a second that processors had nothing to do since they run.
+fn idle() -> u64 {
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let fields = text.lines().next().unwrap_or_default().split_whitespace();
+    fields.skip(4).take(2).filter_map(|n| n.parse::<u64>().ok()).sum()
+}
+
+/// The part of all processors' time since then that was not used, in per cent.
+fn free(idle_then: u64, since: Instant) -> f64 {
+    let all = since.elapsed().as_secs_f64() * std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    (idle() - idle_then) as f64 / all
 }
 
 fn loud(home: &Home, backend: &str) {
-    let command = format!("until [ -e ~/go ]; do sleep 0.2; done; {}", writer());
-    let ids: Vec<String> = (0..LOUD).map(|_| start(home, backend, &command)).collect();
+    home.run(["exec", "-b", backend, "--", &lines()]).code(0);
+    let ids: Vec<String> = (0..LOUD).map(|_| start(home, backend, &writer())).collect();
     let mut tui = home.terminal(["tui"], 45, 160);
     tui.wait_for("the backend's name", |screen| screen.contains(backend));
     let daemon = home.daemon().expect("it runs");
     let (memory, ticks) = (peak(daemon), daemon.cpu_ticks());
     home.run(["exec", "-b", backend, "--", "touch ~/go"]).code(0);
-    let began = Instant::now();
+    let (began, idle) = (Instant::now(), idle());
     let times = echoes(&mut tui);
     say(&format!("{backend}: key to echo with {LOUD} loud ones: {} (target p95 < 20 ms)", times.text()));
+    let viewer = procs::all().into_iter().find(|p| p.pid == tui.pid()).map_or(0.0, |p| p.cpu_ticks() as f64 / 100.0);
+    say(&format!("{backend}: the TUI took {viewer:.1} s; {:.0} % of all processors had nothing to do", free(idle, began)));
     let words: Vec<&str> = ["wait", "--timeout", "200"].into_iter().chain(ids.iter().map(String::as_str)).collect();
     home.start(words).done_within(CAP).code(0);
     let took = began.elapsed();

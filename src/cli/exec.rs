@@ -109,6 +109,7 @@ fn call(args: &ExecArgs, follow: bool) -> Result<ExecCall, Failure> {
         notify: args.notify,
         watch: args.watch.clone(),
         description: args.description.clone(),
+        again: None,
     };
     Ok(ExecCall { exec, follow, files: plain && follow })
 }

@@ -41,6 +41,15 @@ pub(crate) struct Kept {
     /// How far that was done, and told.
     #[serde(default)]
     pub(crate) watched: u64,
+    /// Its deadline.
+    #[serde(default)]
+    pub(crate) timeout_ms: Option<u64>,
+    /// The names of its own variables; their values may be secrets.
+    #[serde(default)]
+    pub(crate) variables: Vec<String>,
+    /// How often its command was run again before.
+    #[serde(default)]
+    pub(crate) restarts: u32,
 }
 
 /// One that has ended.
@@ -90,6 +99,9 @@ impl Kept {
             notify: info.notify,
             watch: info.watch.clone(),
             watched: 0,
+            timeout_ms: info.timeout_ms,
+            variables: info.variables.clone(),
+            restarts: info.restarts,
         }
     }
 }

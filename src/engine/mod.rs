@@ -3,6 +3,7 @@
 //! Invariant: it knows no protocol and no terminal; a command runs only on the backend that was named, and only once.
 
 mod aftermath;
+mod again;
 mod background;
 mod checkpoint;
 pub mod clock;

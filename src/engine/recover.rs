@@ -118,7 +118,7 @@ impl Core {
     }
 
     fn take_in(self: &Arc<Self>, Found { kept, log, anew }: Found) {
-        let Kept { backend, session, command, who, started, cwd, spot, notify, watch, watched, .. } = kept;
+        let Kept { backend, session, command, who, started, cwd, spot, notify, watch, watched, timeout_ms, variables, restarts, .. } = kept;
         if let Some(why) = anew {
             let text = format!("what {backend} still has of the output of {} is fetched again: {why}", spot.id);
             self.shared.notice(Level::Notice, Some(&backend), text);
@@ -136,6 +136,9 @@ impl Core {
             pid: (spot.pid > 0).then_some(spot.pid),
             output_bytes: 0,
             stray: None,
+            timeout_ms,
+            variables,
+            restarts,
             reads_stdin: false,
             background: true,
             detached: true,

@@ -83,6 +83,7 @@ fn is_name(name: &str) -> bool {
 /// Accepts a command and starts it.
 pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<mpsc::Receiver<Vec<u8>>>) -> Result<Running, EngineError> {
     let place = core.place(exec.backend.as_deref())?;
+    let (exec, restarts) = core.repeated(exec)?;
     let timeout = deadline(core, &place, &who, &exec)?;
     let name = exec.session.clone().unwrap_or_else(|| super::MAIN_SESSION.to_owned());
     let session = place.session(&name, &core.shared, exec.client_cwd.as_deref()).await?;
@@ -100,6 +101,9 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
         ended: None,
         pid: None,
         stray: None,
+        timeout_ms: exec.timeout_ms,
+        variables: exec.env.iter().map(|(name, _)| name.clone()).collect(),
+        restarts,
         output_bytes: 0,
         reads_stdin: exec.stdin || exec.stdin_open,
         background: exec.background,
@@ -115,6 +119,11 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
     let (stops, stops_in) = mpsc::channel(STOPS);
     let (ended_tell, ended) = watch::channel(false);
     core.add(info.clone(), log.clone(), stops, ended)?;
+    if !exec.env.is_empty()
+        && let Some(entry) = core.state().table.get_mut(&info.id)
+    {
+        entry.env.clone_from(&exec.env);
+    }
     core.look_through(&info.id, 0);
     let stdin = stdin.map(|caller| {
         // That of a background process is brought there before it starts, to its end.

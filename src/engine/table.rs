@@ -33,6 +33,8 @@ pub(crate) struct Entry {
     pub(crate) begun: Option<Millis>,
     /// The way to its stdin, when that was left open.
     pub(crate) stdin: Option<Typing>,
+    /// The variables that were set for it alone; a daemon that took it over does not know them.
+    pub(crate) env: Vec<(String, String)>,
     /// Who of others than its caller wrote to its stdin last.
     pub(crate) writer: Option<String>,
     /// How it stands with the telling of its end.
@@ -64,6 +66,7 @@ impl Table {
             ended,
             begun: None,
             stdin: None,
+            env: Vec::new(),
             writer: None,
             notify,
             watching: None,
@@ -202,6 +205,9 @@ mod tests {
             ended: None,
             pid: None,
             stray: None,
+            timeout_ms: None,
+            variables: Vec::new(),
+            restarts: 0,
             output_bytes: 0,
             reads_stdin: false,
             background: false,

@@ -1,5 +1,6 @@
 //! Asking for a command, and reading its log.
 
+use super::ProcessId;
 use serde::{Deserialize, Serialize};
 
 /// Which stream output came from.
@@ -51,6 +52,9 @@ pub struct Exec {
     pub watch: Vec<String>,
     /// What the caller says the command is for.
     pub description: Option<String>,
+    /// The process whose command this is again, by its id: its variables and its deadline are taken over, and it is counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub again: Option<ProcessId>,
 }
 
 /// Where to start reading a log.

@@ -70,6 +70,11 @@ pub struct Stray {
     pub adopted_by: Option<Who>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
+}
+
 /// One row of the process table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessInfo {
@@ -118,6 +123,15 @@ pub struct ProcessInfo {
     /// The directory it started in.
     #[serde(default)]
     pub cwd: String,
+    /// Its deadline, when it was given one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// The names of the variables that were set for it alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<String>,
+    /// How often its command was run again before.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub restarts: u32,
     /// What an expected non-zero code means.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code_meaning: Option<String>,

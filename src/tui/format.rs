@@ -87,7 +87,7 @@ pub(super) fn outcome(outcome: &Outcome) -> String {
                 EndedBy::ClientGone => "its caller's end",
                 EndedBy::Daemon => "the daemon's end",
             };
-            format!("cancelled by {by}")
+            format!("stopped by {by}")
         }
         Outcome::TransportLost { .. } => "link lost".to_owned(),
         Outcome::SpawnFailed { .. } => "not started".to_owned(),

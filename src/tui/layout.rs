@@ -5,6 +5,9 @@
 
 use ratatui::layout::Rect;
 
+/// The smallest screen that shows what keys act on: columns, rows.
+pub(super) const LEAST: (u16, u16) = (40, 10);
+
 /// Smallest useful pane, with its border.
 pub(super) const MIN_PANE: (u16, u16) = (38, 8);
 /// Width of the sidebar.
@@ -78,7 +81,7 @@ pub(super) struct Plan {
 /// Gives the tier of a size.
 pub(super) fn tier(width: u16, height: u16) -> Tier {
     match (width, height) {
-        (..40, _) | (_, ..10) => Tier::Summary,
+        (width, height) if width < LEAST.0 || height < LEAST.1 => Tier::Summary,
         (..80, _) => Tier::Bar,
         (..120, _) => Tier::Strip,
         (..180, _) => Tier::Sidebar,

@@ -2,7 +2,7 @@
 //!
 //! Invariant: `next` is the offset after the last byte that went into the screen; a byte goes in once and in order.
 
-use crate::model::{Chunk, LogStart, Outcome, ProcessInfo, ProcessState};
+use crate::model::{Chunk, EndedBy, LogStart, Outcome, ProcessInfo, ProcessState};
 use crate::tui::screen::Screen;
 
 /// Bytes read at once.
@@ -125,9 +125,19 @@ impl Block {
             },
             // A stray that has ended: nobody waited for it.
             ProcessState::Ended(Outcome::CodeUnknown) => false,
+            ProcessState::Ended(_) if self.was_stopped() => false,
             ProcessState::Ended(_) => true,
             _ => self.lost,
         }
+    }
+
+    /// Tells whether it was ended on somebody's wish.
+    pub(in crate::tui) fn was_stopped(&self) -> bool {
+        let by = match &self.info.state {
+            ProcessState::Ended(Outcome::Cancelled { ended_by }) => ended_by,
+            _ => return false,
+        };
+        matches!(by, EndedBy::Operator | EndedBy::Agent | EndedBy::Client)
     }
 
     /// Says where to read next; none when there is nothing to read.

@@ -7,7 +7,7 @@ use super::State;
 use super::block::Block;
 use super::log::{LogView, Need, Wanted};
 use super::query::{Subject, lets_through};
-use crate::model::{EndedBy, Outcome, ProcessId, ProcessState};
+use crate::model::{ProcessId, ProcessState};
 use crate::tui::effect::Effect;
 
 /// The groups of the table, in its order.
@@ -92,10 +92,9 @@ pub(in crate::tui) struct Tally {
 }
 
 impl Block {
-    /// Tells how a process stands. One that was ended on somebody's wish has not failed.
+    /// Tells how a process stands.
     pub(in crate::tui) fn standing(&self) -> Standing {
         match &self.info.state {
-            ProcessState::Ended(Outcome::Cancelled { ended_by: EndedBy::Operator | EndedBy::Agent | EndedBy::Client }) => Standing::Ended,
             ProcessState::Ended(_) if self.failed() => Standing::Failed,
             ProcessState::Ended(_) => Standing::Ended,
             ProcessState::Unknown => Standing::Unknown,

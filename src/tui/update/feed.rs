@@ -2,6 +2,7 @@
 //!
 //! Invariant: a key acts on the row that is drawn under the cursor; what the cursor is on stays under it while rows arrive.
 
+use super::motion::steps;
 use crate::model::ProcessId;
 use crate::tui::effect::Effect;
 use crate::tui::input::table::Action;
@@ -10,16 +11,11 @@ use crate::tui::state::{Details, State, View};
 
 impl State {
     pub(super) fn feed_action(&mut self, action: Action) -> Vec<Effect> {
-        let page = self.drawn.list_rows.max(2) as isize - 1;
+        if let Some(by) = steps(action, self.drawn.list_rows) {
+            self.move_feed(by);
+            return Vec::new();
+        }
         match action {
-            Action::Down => self.move_feed(1),
-            Action::Up => self.move_feed(-1),
-            Action::PageDown => self.move_feed(page),
-            Action::PageUp => self.move_feed(-page),
-            Action::HalfDown => self.move_feed((page / 2).max(1)),
-            Action::HalfUp => self.move_feed(-(page / 2).max(1)),
-            Action::Top => self.move_feed(isize::MIN / 2),
-            Action::Bottom => self.move_feed(isize::MAX / 2),
             Action::Filter => self.list.typing = true,
             Action::ByWho => self.toggle_by(),
             Action::Failures => {
@@ -97,43 +93,28 @@ impl State {
             return Vec::new();
         };
         let id = details.process.clone();
-        let page = self.drawn.list_rows.max(2) as isize - 1;
-        let by = match action {
-            Action::Down => 1,
-            Action::Up => -1,
-            Action::PageDown => page,
-            Action::PageUp => -page,
-            Action::HalfDown => (page / 2).max(1),
-            Action::HalfUp => -(page / 2).max(1),
-            Action::Top => isize::MIN / 2,
-            Action::Bottom => isize::MAX / 2,
+        match action {
             Action::Stop => return self.ask_end(&[id], None),
             Action::Kill => return self.ask_end(&[id], Some(0)),
             Action::CopyOutput => return self.copy_output(Some(id)),
             Action::CopyCommand => return self.copy_command(Some(id)),
-            Action::ToPane => {
-                self.go_to_pane(Some(id), true);
-                return Vec::new();
-            }
-            Action::OpenLog => {
-                self.go_to_process(&id);
-                return Vec::new();
-            }
-            Action::Help => {
-                self.show(View::Help);
-                return Vec::new();
-            }
+            Action::ToPane => self.go_to_pane(Some(id), true),
+            Action::OpenLog => self.go_to_process(&id),
+            Action::Help => self.show(View::Help),
             Action::Back => {
                 self.view = details.from;
                 self.details = None;
-                return Vec::new();
             }
-            _ => return Vec::new(),
-        };
+            other => self.scroll_details(other),
+        }
+        Vec::new()
+    }
+
+    fn scroll_details(&mut self, action: Action) {
+        let Some(by) = steps(action, self.drawn.list_rows) else { return };
         let last = self.drawn.details_rows.saturating_sub(self.drawn.list_rows) as isize;
         if let Some(details) = &mut self.details {
             details.at = (details.at as isize).saturating_add(by).clamp(0, last.max(0)) as usize;
         }
-        Vec::new()
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a key acts on the row that is drawn under the cursor.
 
+use super::motion::steps;
 use crate::tui::effect::Effect;
 use crate::tui::input::table::Action;
 use crate::tui::state::processes::Part;
@@ -10,14 +11,11 @@ use ratatui::layout::Position;
 
 impl State {
     pub(super) fn list_action(&mut self, action: Action) -> Vec<Effect> {
-        let page = self.drawn.list_rows.max(2) as isize - 1;
+        if let Some(by) = steps(action, self.drawn.list_rows) {
+            self.move_list(by);
+            return Vec::new();
+        }
         match action {
-            Action::Down => self.move_list(1),
-            Action::Up => self.move_list(-1),
-            Action::PageDown => self.move_list(page),
-            Action::PageUp => self.move_list(-page),
-            Action::Top => self.move_list(isize::MIN / 2),
-            Action::Bottom => self.move_list(isize::MAX / 2),
             Action::Filter => self.list.typing = true,
             Action::Help => self.show(View::Help),
             Action::Back => {

@@ -10,6 +10,7 @@ mod feed;
 mod go;
 mod lists;
 mod log;
+mod motion;
 mod nav;
 mod overlays;
 mod processes;
@@ -21,6 +22,7 @@ use super::effect::Effect;
 use super::input::decode::{Input, Mouse};
 use super::input::key::{Code, Key};
 use super::input::table::{Action, Context};
+use super::layout::{self, Tier};
 use super::state::{Mood, State, View};
 use ratatui::layout::Position;
 
@@ -104,6 +106,10 @@ impl State {
     }
 
     fn act(&mut self, context: Context, action: Action, key: Key) -> Vec<Effect> {
+        if self.is_blind() && self.needs_sight(action) {
+            self.notice(format!("{} needs {}x{}", key.short(), layout::LEAST.0, layout::LEAST.1));
+            return Vec::new();
+        }
         match (context, action) {
             (_, Action::Redraw) => self.redraw = true,
             (Context::Input, _) => return self.input_action(action),
@@ -116,6 +122,21 @@ impl State {
             (Context::Nav, _) => return self.nav_action(action, key),
         }
         Vec::new()
+    }
+
+    /// Tells whether the screen is too small to show what keys act on.
+    pub(super) fn is_blind(&self) -> bool {
+        layout::plan(self.size.0, self.size.1).tier == Tier::Summary
+    }
+
+    /// Tells whether an action does something to a command that the person must be able to see.
+    fn needs_sight(&self, action: Action) -> bool {
+        match action {
+            Action::Stop | Action::Kill | Action::Restart | Action::Adopt | Action::Stdin | Action::Run | Action::RunWithStdin => true,
+            // On a line with text it only clears that.
+            Action::Interrupt | Action::EndOfInput => self.pane().is_some_and(|pane| pane.editor.is_empty()),
+            _ => false,
+        }
     }
 
     fn paste(&mut self, text: &str, cut: usize) -> Vec<Effect> {

@@ -64,6 +64,11 @@ impl State {
         if key != Key::char('y') && key != Key::char('Y') {
             return Vec::new();
         }
+        let leaves = confirm.effects.iter().any(|e| matches!(e, Effect::Leave));
+        if self.is_blind() && !leaves {
+            self.notice("too small to ask: nothing was done");
+            return Vec::new();
+        }
         // What was asked about may be gone by now.
         let mut effects = confirm.effects;
         effects.retain(|e| match e {

@@ -209,6 +209,70 @@ fn a_command_is_run_again_only_when_it_is_known_and_the_old_one_is_gone() {
 }
 
 #[test]
+fn run_again_names_what_is_taken_over_and_what_it_is_again() {
+    let mut state = open();
+    let mut info = background("aaaa11", "web", "npm run dev", 1);
+    (info.variables, info.timeout_ms) = (vec!["PORT".to_owned(), "TOKEN".to_owned()], Some(90_000));
+    told(&mut state, ended(info, Outcome::Exited { exit_code: 0 }));
+    go_to(&mut state, "aaaa11");
+    typed(&mut state, b"R");
+    assert!(question(&state).contains("With PORT, TOKEN and a time-out of 1m30s, as before."), "{}", question(&state));
+    let effects = yes(&mut state);
+    assert!(matches!(effects.as_slice(), [Effect::Restart { exec, .. }] if exec.again.as_deref() == Some("aaaa11")), "{effects:?}");
+}
+
+/// A key that ended a row nobody could see was found at 20x5.
+#[test]
+fn what_cannot_be_seen_is_not_acted_on() {
+    for keys in ["x", "X", "R", "i"] {
+        let mut state = open();
+        go_to(&mut state, "dddd44");
+        state.size = (20, 5);
+        drawn(&mut state);
+        assert!(typed(&mut state, keys.as_bytes()).is_empty() && state.overlay.is_none(), "{keys}");
+        assert_eq!(state.chip.as_ref().map(|(_, text)| text.clone()), Some(format!("{keys} needs 40x10")));
+    }
+    let mut state = open();
+    go_to(&mut state, "aaaa11");
+    typed(&mut state, b"x");
+    state.size = (20, 5);
+    assert!(yes(&mut state).is_empty(), "the question was on a screen that is gone");
+    let mut state = testing::state();
+    state.size = (20, 5);
+    typed(&mut state, b"rm -rf x\r");
+    assert_eq!(state.pane().map(|p| p.editor.text().to_owned()).as_deref(), Some("rm -rf x"), "its line is kept");
+}
+
+#[test]
+fn what_was_said_at_the_beginning_of_a_range_goes_with_it() {
+    for end in ["jv", "j ", "\x1b", "A"] {
+        let mut state = open();
+        typed(&mut state, b"v");
+        assert!(state.chip.as_ref().is_some_and(|(_, text)| text.starts_with("a range begins here")));
+        typed(&mut state, end.as_bytes());
+        assert_eq!((&state.processes.range, &state.chip), (&None, &None), "{end:?}");
+    }
+}
+
+#[test]
+fn a_command_that_was_stopped_looks_the_same_everywhere_and_is_no_failure() {
+    let mut state = open();
+    told(&mut state, ended(background("aaaa11", "web", "npm run dev", 1), Outcome::Cancelled { ended_by: EndedBy::Operator }));
+    let shown = |state: &mut State, keys: &[u8]| {
+        typed(state, keys);
+        let mut buf = Buffer::empty(Rect::new(0, 0, state.size.0, state.size.1));
+        state.drawn = view::draw(state, &mut buf);
+        let line = |y| (0..buf.area.width).map(|x| buf[(x, y)].symbol()).collect::<String>();
+        (0..buf.area.height).map(line).find(|l| l.contains("npm run dev") && l.contains("stopped")).unwrap_or_default()
+    };
+    for keys in [&b""[..], b"\x1be"] {
+        let line = shown(&mut state, keys);
+        assert!(line.contains('\u{25a0}') && !line.contains('\u{2715}') && !line.contains('\u{2713}'), "{line}");
+    }
+    assert!(!state.blocks["aaaa11"].failed());
+}
+
+#[test]
 fn what_is_typed_goes_to_the_stdin_of_the_process_under_the_cursor() {
     let mut state = open();
     go_to(&mut state, "aaaa11");

@@ -3,8 +3,9 @@
 //! Invariant: a key acts on the marked processes, else on the one under the cursor, by id; what ends or starts something asks, unless it
 //! only stops one command of the person's own.
 
+use super::motion::steps;
 use crate::model::redact::MASK;
-use crate::model::{Exec, ProcessId, ProcessState};
+use crate::model::{Exec, ProcessId, ProcessInfo, ProcessState};
 use crate::tui::effect::Effect;
 use crate::tui::input::key::{Code, Key};
 use crate::tui::input::table::Action;
@@ -12,6 +13,8 @@ use crate::tui::state::processes::{Asking, Part, Shown, Standing};
 use crate::tui::state::{Mood, State, View};
 use crate::tui::text::clean;
 
+/// Said while a range has one end.
+const RANGE: &str = "a range begins here; the same key at its other end marks it";
 /// Characters of a command that the process table keeps: a longer one is not known whole.
 const SHOWN_TEXT: usize = 4_000;
 
@@ -95,18 +98,7 @@ impl State {
 
     fn move_in_processes(&mut self, action: Action, in_log: bool) {
         let (_, height) = self.log_size();
-        let page = if in_log { height } else { self.drawn.list_rows }.max(2) as isize - 1;
-        let by = match action {
-            Action::Down => 1,
-            Action::Up => -1,
-            Action::PageDown => page,
-            Action::PageUp => -page,
-            Action::HalfDown => (page / 2).max(1),
-            Action::HalfUp => -(page / 2).max(1),
-            Action::Top => isize::MIN / 2,
-            Action::Bottom => isize::MAX / 2,
-            other => return self.log_action(other),
-        };
+        let Some(by) = steps(action, if in_log { height } else { self.drawn.list_rows }) else { return self.log_action(action) };
         if in_log {
             self.scroll_log(by);
         } else {
@@ -130,17 +122,17 @@ impl State {
         if !remove(&mut self.processes.marked, &id) {
             self.processes.marked.push(id);
         }
-        self.processes.range = None;
+        self.end_range();
         self.move_process(1);
     }
 
     fn mark_range(&mut self) {
         let Some(id) = self.process_cursor() else { return };
         let rows: Vec<ProcessId> = self.process_rows().into_iter().map(|b| b.info.id.clone()).collect();
-        let begin = self.processes.range.take().and_then(|from| rows.iter().position(|r| *r == from));
+        let begin = self.end_range().and_then(|from| rows.iter().position(|r| *r == from));
         let (Some(from), Some(to)) = (begin, rows.iter().position(|r| *r == id)) else {
             self.processes.range = Some(id);
-            return self.notice("a range begins here; the same key at its other end marks it");
+            return self.notice(RANGE);
         };
         for id in &rows[from.min(to)..=from.max(to)] {
             if !self.processes.marked.contains(id) {
@@ -149,11 +141,18 @@ impl State {
         }
     }
 
+    /// Ends a range, and with it what was said at its beginning; gives where that was.
+    fn end_range(&mut self) -> Option<ProcessId> {
+        let from = self.processes.range.take()?;
+        self.chip.take_if(|(_, text)| text == RANGE);
+        Some(from)
+    }
+
     /// Marks all rows shown; when they all are, none.
     fn mark_all(&mut self) {
         let rows: Vec<ProcessId> = self.process_rows().into_iter().map(|b| b.info.id.clone()).collect();
         let all = rows.iter().all(|id| self.processes.marked.contains(id));
-        self.processes.range = None;
+        self.end_range();
         self.processes.marked = if all { Vec::new() } else { rows };
     }
 
@@ -177,7 +176,8 @@ impl State {
             view.zoom = false;
         } else if view.zoom {
             view.zoom = false;
-        } else if view.range.take().is_some() {
+        } else if view.range.is_some() {
+            self.end_range();
         } else if !view.marked.is_empty() {
             view.marked.clear();
         } else if !view.filter.is_empty() {
@@ -198,8 +198,17 @@ impl State {
         self.mood = Mood::Input;
         let known = self.session(&info.backend, &info.session).is_some();
         if let Some(pane) = self.pane_mut().filter(|_| session && known) {
-            pane.session = info.session;
+            pane.session.clone_from(&info.session);
             pane.follow();
+            self.say_where(&info);
+        }
+    }
+
+    /// Says where a command ran, when its session has gone elsewhere since.
+    fn say_where(&mut self, info: &ProcessInfo) {
+        let now = self.session(&info.backend, &info.session).map(|s| s.cwd.clone());
+        if let Some(now) = now.filter(|now| !info.cwd.is_empty() && *now != info.cwd) {
+            self.notice(format!("it ran in {}; session {} is in {} now", clean(&info.cwd), clean(&info.session), clean(&now)));
         }
     }
 
@@ -279,6 +288,7 @@ impl State {
             notify: info.notify,
             watch: info.watch.clone(),
             max_output_bytes: Some(0),
+            again: Some(id.clone()),
             ..Exec::default()
         };
         let mut lines = vec![clean(info.command.lines().next().unwrap_or_default())];
@@ -286,6 +296,16 @@ impl State {
         lines.push(format!("in the background of session {} on {backend}{place}", clean(&info.session)));
         if live {
             lines.push(format!("It runs (started by {}): it is ended first, and not run again if that fails.", block.who()));
+        }
+        let with: Vec<String> = [
+            (!info.variables.is_empty()).then(|| clean(&info.variables.join(", "))),
+            info.timeout_ms.map(|ms| format!("a time-out of {}", crate::tui::format::duration(i64::try_from(ms).unwrap_or(i64::MAX)))),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if !with.is_empty() {
+            lines.push(format!("With {}, as before.", with.join(" and ")));
         }
         if info.reads_stdin {
             lines.push("Its stdin is empty this time.".to_owned());

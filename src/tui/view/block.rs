@@ -97,6 +97,7 @@ fn state_pieces(state: &State, block: &Block, room: usize, drawn: &mut Drawn) ->
             let style = match outcome {
                 Outcome::Exited { exit_code: 0 } => theme.good(),
                 Outcome::Exited { .. } if info.exit_code_meaning.is_some() => theme.warn(),
+                _ if block.was_stopped() => theme.warn(),
                 _ => theme.bad(),
             };
             out.push((format::outcome(outcome), style));

@@ -123,6 +123,15 @@ fn facts(state: &State, block: &Block) -> Vec<(&'static str, String, Style)> {
         kinds.push("its stdin is open");
     }
     out.push(("kind", kinds.join(", "), Style::new()));
+    if info.restarts > 0 {
+        out.push(("again", format::count(u64::from(info.restarts), "restart"), Style::new()));
+    }
+    if let Some(ms) = info.timeout_ms {
+        out.push(("time-out", format::duration(i64::try_from(ms).unwrap_or(i64::MAX)), Style::new()));
+    }
+    if !info.variables.is_empty() {
+        out.push(("variables", clean(&info.variables.join(", ")), Style::new()));
+    }
     if info.notify {
         out.push(("notify", "its end is told".to_owned(), Style::new()));
     }

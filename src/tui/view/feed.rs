@@ -172,9 +172,8 @@ fn result(state: &State, block: &Block) -> (String, Style, String) {
                 Outcome::Exited { exit_code: 0 } => format::duration(format::elapsed(&block.info, state.now)),
                 other => format::outcome(other),
             };
-            let bad = block.failed();
-            let glyph = if bad { theme.glyphs.failed } else { theme.glyphs.ok };
-            (glyph.to_string(), if bad { theme.bad() } else { theme.good() }, words)
+            let (glyph, style) = super::processes::glyph(state, block);
+            (glyph, if block.failed() || block.was_stopped() { style } else { theme.good() }, words)
         }
     }
 }

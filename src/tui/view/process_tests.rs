@@ -94,7 +94,7 @@ fn columns_go_when_there_is_no_room_and_what_matters_stays() {
         let text = screen(&mut state, width, height);
         let row = text.lines().find(|l| l.contains("✕ web")).unwrap_or_default();
         assert!(row.contains("migrate") && row.contains("exit 2"), "{width}x{height}\n{text}");
-        assert_eq!(text.contains("  BY"), width >= 80, "{width}\n{text}");
+        assert_eq!(text.contains(" BY  "), width >= 80, "{width}\n{text}");
     }
 }
 

@@ -28,23 +28,25 @@ enum Column {
     Pid,
     Started,
     Up,
+    Restarts,
     By,
     Out,
 }
 
 /// The columns as they stand, with their widths; the name takes what is left.
-const COLUMNS: [(Column, &str, usize); 8] = [
+const COLUMNS: [(Column, &str, usize); 9] = [
     (Column::Backend, "BACKEND", 11),
     (Column::Kind, "KIND", 7),
     (Column::Name, "NAME", 0),
     (Column::Pid, "PID", 9),
     (Column::Started, "STARTED", 10),
     (Column::Up, "UP/EXIT", 12),
+    (Column::Restarts, "RESTARTS", 9),
     (Column::By, "BY", 12),
     (Column::Out, "OUT", 11),
 ];
 /// What goes when there is no room, first to last.
-const GO: [Column; 5] = [Column::Kind, Column::Started, Column::Out, Column::By, Column::Pid];
+const GO: [Column; 6] = [Column::Restarts, Column::Kind, Column::Started, Column::Out, Column::By, Column::Pid];
 
 /// Draws the view.
 pub(super) fn view(state: &State, area: Rect, buf: &mut Buffer, drawn: &mut Drawn) {
@@ -175,15 +177,27 @@ fn row(state: &State, block: &Block, chosen: bool, columns: &[(Column, &str, usi
                 (state.backends.iter().find(|b| b.name == info.backend).map_or("-", |b| b.kind.as_str()).to_owned(), theme.dim())
             }
             Column::Name => (name_of(block), name),
-            Column::Pid => (info.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string()), theme.dim()),
+            Column::Pid => (pids(block), theme.dim()),
             Column::Started => (format::time_of_day(info.started, &state.zone), theme.dim()),
             Column::Up => (how_long(state, block, drawn), style),
+            Column::Restarts => (info.restarts.to_string(), theme.dim()),
             Column::By => (block.who(), if info.who.kind == WhoKind::Operator { theme.focus() } else { theme.agent() }),
             Column::Out => (wrote(state, block), theme.dim()),
         };
         let text = cut(&text, room.saturating_sub(1), theme.glyphs.ascii);
         put(buf, area, x, area.y, &text, style);
         x = x.saturating_add(*room as u16).min(area.right());
+    }
+}
+
+/// Gives the process's number; of a stray the first of its processes, and how many more there are.
+fn pids(block: &Block) -> String {
+    let left: &[u32] = block.info.stray.as_ref().map_or_else(Default::default, |stray| stray.pids.as_slice());
+    match (block.info.pid, left) {
+        (Some(pid), _) => pid.to_string(),
+        (None, [pid]) => pid.to_string(),
+        (None, [pid, more @ ..]) => format!("{pid}+{}", more.len()),
+        (None, []) => "-".to_owned(),
     }
 }
 
@@ -205,6 +219,7 @@ pub(super) fn glyph(state: &State, block: &Block) -> (String, Style) {
         (Standing::Running, _) if block.info.background => (g.up.to_string(), theme.good()),
         // Somebody waits for it.
         (Standing::Running, _) => (g.running.to_owned(), theme.focus()),
+        (Standing::Ended, _) if block.was_stopped() => (g.stopped.to_string(), theme.warn()),
         (Standing::Ended, _) => (g.ok.to_string(), theme.dim()),
     }
 }

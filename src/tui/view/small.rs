@@ -16,6 +16,10 @@ pub(super) fn draw(state: &State, buf: &mut Buffer, drawn: &mut Drawn) {
     let area = *buf.area();
     let g = theme.glyphs;
     let mut lines = vec![(format!("need 40x10 ({}x{} now)", area.width, area.height), theme.warn())];
+    // What a key was answered with; the size comes back after it.
+    if let Some((_, text)) = &state.chip {
+        lines[0] = (clean(text), theme.warn());
+    }
     let n = |s: HealthState| state.backends.iter().filter(|b| b.health.state == s).count();
     let busy = n(HealthState::Connecting) + n(HealthState::Reconnecting);
     let states =
