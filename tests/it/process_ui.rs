@@ -148,19 +148,19 @@ fn a_process_is_written_to_and_run_again() {
 #[test]
 fn run_again_takes_over_variables_and_time_out_and_is_counted() {
     let home = Home::new();
-    let flags = ["exec", "--client", "hermes", "-d", "-e", "GREETING=good-day", "--timeout", "90", "--", "echo got-$GREETING; exit 4"];
+    let flags = ["exec", "--client", "hermes", "-d", "-e", "GREETING=good-day", "--timeout", "90", "--", "echo $GREETING; exit 4"];
     let id = home.run(flags).code(0).out();
     home.run(["wait", id.trim()]).code(4);
-    let mut tui = open(&home, 30, 120);
+    let mut tui = open(&home, 30, 160);
     tui.send(format!("{LEADER}b"));
-    tui.wait_for("how it ended", |s| row(s, "got-$GREETING").contains("exit 4"));
+    tui.wait_for("how it ended", |s| row(s, "$GREETING").contains("exit 4"));
     tui.send("R");
     let screen = tui.wait_text("run it again");
     assert!(screen.contains("With GREETING and a time-out of 1m30s, as before."), "{screen}");
     answer(&mut tui, "y");
     tui.wait_text("runs again as");
     tui.send("g");
-    let counted = |s: &str, n: &str| s.lines().any(|l| l.contains("got-$GREETING") && l.contains(&format!("exit 4      {n}  ")));
+    let counted = |s: &str, n: &str| s.lines().any(|l| l.contains("$GREETING") && l.contains(&format!("exit 4      {n} ")));
     let screen = tui.wait_for("both, and the second is counted", |s| counted(s, "0") && counted(s, "1"));
     assert!(screen.contains("RESTARTS"), "{screen}");
     let rows = home.run(["ps", "-a", "--json"]).code(0).out();
