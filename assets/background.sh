@@ -41,8 +41,13 @@ fi 2>/dev/null
 t=
 [ -r "/proc/$p/stat" ] && { t=$(cat "/proc/$p/stat"); t=${t##*) }; set -- $t; t=${20-}; } 2>/dev/null || t=$(ps -o lstart= -p "$p" 2>/dev/null | tr ' ' _)
 printf '%s %s %s\n' "$p" "${t:--}" "$b" >"$d/pid.new" && mv -f "$d/pid.new" "$d/pid"
+@WHERE@
 printf 'P %s %s %s\n' "$p" "${t:--}" "$b"
 exit 0
+
+#=== WHERE
+# The session's directory is gone: it starts in the nearest above it, as every command does.
+{ [ -d @DIR@ ] && [ -x @DIR@ ]; } || { w=@DIR@; until [ -d "$w" ] && [ -x "$w" ]; do w=${w%/*}; [ "$w" ] || w=/; done; printf '\036D %s\n' "$w"; }
 
 #=== CHECK
 [ -r @V@ ] || { printf 'X\n'; exit 0; }

@@ -17,7 +17,11 @@ pub(crate) async fn run(global: &Global, args: &SendArgs, screen: &Screen) -> Re
         screen.json(&sent)?;
     }
     if sent.waiting > 0 {
-        screen.say(&format!("{} has not read it yet: {} bytes wait for it", sent.process.id, sent.waiting));
+        let (id, waiting) = (&sent.process.id, sent.waiting);
+        // Over a link, silence may also be the link's.
+        let doubt =
+            if sent.process.detached { "; if its machine is lost before it does, the terminal UI and `qd ps --json` say so" } else { "" };
+        screen.say(&format!("{id} has not read it yet: {waiting} bytes wait for it{doubt}"));
     }
     Ok(0)
 }

@@ -3,13 +3,14 @@
 //! Invariant: what is believed of one comes from its backend alone, where its number, its start time and the boot id were compared;
 //! until then it is `unknown`, which is never shown as ended.
 
+use super::core::State;
 use super::follow::follow;
 use super::place::Place;
 use super::run::One;
 use super::{Core, EngineError};
 use crate::backend::{Ask, Members};
 use crate::model::{EndedBy, Event, ExecResult, Outcome, ProcessId, ProcessInfo, ProcessState, Stream, Warning, WarningCode};
-use crate::session::{Begin, Cap, Followed, Heard, Input, Spot, Stop, log::Log};
+use crate::session::{Begin, Begun, Cap, Followed, Heard, Input, Spot, Stop, log::Log};
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,7 +73,7 @@ impl One {
             Ok(()) => self.launch(stdin, &mut stops).await,
             Err(outcome) => Err(outcome),
         };
-        let (spot, cwd) = match launched {
+        let Begun { spot, cwd, warnings } = match launched {
             Ok(launched) => launched,
             Err(outcome) => {
                 let intent = self.core.state().background.intents.remove(&self.info.id);
@@ -103,11 +104,15 @@ impl One {
             let mut state = self.core.state();
             state.background.intents.remove(&self.info.id);
             state.background.running.insert(self.info.id.clone(), one);
+            if let Some(entry) = state.table.get_mut(&self.info.id) {
+                entry.info.warnings.extend(warnings.iter().cloned());
+            }
         }
         self.core.checkpoint().await;
         self.core.follow(&self.info.backend);
         let mut ended = self.not_run(Outcome::Running, began.elapsed());
         ended.cwd = cwd;
+        ended.warnings = warnings;
         let result = self.result(ended).await;
         let _ = tell.send(result);
         self.core.after_end(&self.place);
@@ -149,7 +154,7 @@ impl One {
     }
 
     /// Brings its stdin there, when it has one, and starts it.
-    async fn launch(&self, stdin: Option<Input>, stops: &mut mpsc::Receiver<Stop>) -> Result<(Spot, String), Outcome> {
+    async fn launch(&self, stdin: Option<Input>, stops: &mut mpsc::Receiver<Stop>) -> Result<Begun, Outcome> {
         let begin = Begin { stdin: self.stdin_kind(stdin.is_some()), cap: self.core.far_cap() };
         if let Some(input) = stdin {
             let id = &self.info.id;
@@ -182,17 +187,11 @@ async fn ending(stops: &mut mpsc::Receiver<Stop>) -> EndedBy {
     }
 }
 
-impl Core {
-    /// What a log keeps on its backend of what is not fetched: as much as ours does.
-    pub(super) fn far_cap(&self) -> Cap {
-        let head = self.limits().log_bytes;
-        Cap { head, tail: crate::session::log::tail(head) }
-    }
-
-    /// Refuses one more where there are too many.
+impl State {
+    /// Refuses one more where there are too many; asked under the lock that it is added under.
     pub(super) fn room_in_background(&self, backend: &str) -> Result<(), EngineError> {
-        let most = self.limits().background;
-        let here = self.state().table.running().iter().filter(|row| row.background && row.backend == backend).count();
+        let most = self.config.limits.background;
+        let here = self.table.running().iter().filter(|row| row.background && row.backend == backend).count();
         if here < most {
             return Ok(());
         }
@@ -200,6 +199,14 @@ impl Core {
             "{here} background processes run on {backend}, and the limit is {most} (limits.background); `qd ps -b {backend}` lists them, `qd kill` ends some"
         );
         Err(EngineError::Refused(text))
+    }
+}
+
+impl Core {
+    /// What a log keeps on its backend of what is not fetched: as much as ours does.
+    pub(super) fn far_cap(&self) -> Cap {
+        let head = self.limits().log_bytes;
+        Cap { head, tail: crate::session::log::tail(head) }
     }
 
     /// Whether background processes run on a backend.

@@ -1,15 +1,14 @@
 //! The background processes of this machine's daemon, on disk: what a later daemon looks for, and what it still knows.
 //!
 //! Invariant: written whole or not at all, before a process is started, and before anybody is told of a start or an end; 0600, and
-//! command texts without secrets of known shape (a pattern to watch for stays as it is: it would match nothing else). Format version
-//! 2, and version 1 is read; a reader refuses others without a fault, and leaves such a file where it is.
+//! command texts without secrets (a pattern to watch for stays as it is: it would match nothing else). Format version 2, and version 1
+//! is read; a reader refuses others without a fault, and puts such a file aside.
 
-use crate::model::redact::Redactor;
+use super::file;
 use crate::model::{Millis, ProcessInfo, Who};
 use crate::session::Spot;
 use serde::{Deserialize, Serialize};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 
 const VERSION: u32 = 2;
@@ -77,19 +76,13 @@ pub(crate) struct Checkpoint {
     pub(crate) ended: Vec<KeptEnd>,
 }
 
-/// Only to tell another version from damage.
-#[derive(Deserialize)]
-struct Version {
-    version: u32,
-}
-
 impl Kept {
     /// Makes the entry of a row.
     pub(crate) fn new(info: &ProcessInfo, spot: Spot) -> Self {
         Self {
             backend: info.backend.clone(),
             session: info.session.clone(),
-            command: Redactor::default().text(&info.command).into_owned(),
+            command: info.command.clone(),
             who: info.who.clone(),
             started: info.started,
             cwd: info.cwd.clone(),
@@ -108,13 +101,18 @@ impl Kept {
 
 impl KeptEnd {
     /// Makes the entry of a row that has ended.
-    pub(crate) fn new(mut row: ProcessInfo, log_cap: u64, notify: bool) -> Self {
-        row.command = Redactor::default().text(&row.command).into_owned();
+    pub(crate) fn new(row: ProcessInfo, log_cap: u64, notify: bool) -> Self {
         Self { row, log_cap, notify }
     }
 }
 
 impl Checkpoint {
+    /// What is gone through for secrets.
+    pub(super) fn texts(&mut self) -> impl Iterator<Item = super::texts::Row<'_>> {
+        let running = self.processes.iter_mut().map(|kept| (kept.spot.id.as_str(), kept.backend.as_str(), &mut kept.command));
+        running.chain(self.ended.iter_mut().map(|KeptEnd { row, .. }| (row.id.as_str(), row.backend.as_str(), &mut row.command)))
+    }
+
     /// Makes one of this version.
     pub(crate) fn new(boot: Option<String>, processes: Vec<Kept>, ended: Vec<KeptEnd>) -> Self {
         Self { version: VERSION, boot, processes, ended }
@@ -123,26 +121,12 @@ impl Checkpoint {
 
 /// Reads the file. An error says why it is not used; none there is an empty one. Blocking.
 pub(crate) fn read(path: &Path) -> Result<Checkpoint, String> {
-    let text = match std::fs::read(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Checkpoint::default()),
-        Err(error) => return Err(error.to_string()),
-    };
-    let found: Version = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-    if !(OLDEST..=VERSION).contains(&found.version) {
-        return Err(format!("it is of version {}, this is version {VERSION}", found.version));
-    }
-    serde_json::from_slice(&text).map_err(|error| error.to_string())
+    file::read(path, &(OLDEST..=VERSION)).map(Option::unwrap_or_default)
 }
 
-/// Writes the file: a temporary one on the disk, then a rename. Blocking.
+/// Writes the file. Blocking.
 pub(crate) fn write(path: &Path, checkpoint: &Checkpoint) -> io::Result<()> {
-    let text = serde_json::to_vec(checkpoint)?;
-    let temporary = path.with_extension("new");
-    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    file.write_all(&text)?;
-    file.sync_data()?;
-    std::fs::rename(&temporary, path)
+    file::write(path, checkpoint)
 }
 
 #[cfg(test)]
@@ -178,25 +162,8 @@ mod tests {
         assert_eq!(read(&path), Ok(two));
         assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
         std::fs::write(&path, r#"{"version":9,"list":[]}"#).expect("written");
-        assert!(read(&path).unwrap_err().contains("version 9"));
+        assert!(read(&path).expect_err("another version").contains("version 9"));
         std::fs::write(&path, "{").expect("written");
         assert!(read(&path).is_err());
-    }
-
-    #[test]
-    fn secrets_of_known_shape_are_not_written() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("background.json");
-        let two: Checkpoint = serde_json::from_str(TWO).expect("read");
-        let info: ProcessInfo = serde_json::from_value(serde_json::json!({
-            "id": "k7f3q2", "backend": "gpu", "session": "main", "who": {"kind": "operator", "name": "you"}, "state": "running", "started": 5,
-            "command": "curl -H 'Authorization: Bearer ghp_0123456789abcdefghijABCDEFGHIJ012345'",
-        }))
-        .expect("a row");
-        let processes = vec![Kept::new(&info, two.processes[0].spot.clone())];
-        write(&path, &Checkpoint::new(None, processes, vec![KeptEnd::new(info, 1, false)])).expect("written");
-        let text = std::fs::read_to_string(&path).expect("read");
-        assert!(!text.contains("ghp_0123456789"), "{text}");
-        assert_eq!(text.matches("[redacted]").count(), 2, "{text}");
     }
 }

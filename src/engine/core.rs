@@ -9,6 +9,7 @@ use super::retention::{self, Retention};
 use super::shared::Shared;
 use super::stray::Strays;
 use super::table::Table;
+use super::texts::Texts;
 use super::watch::Together;
 use super::{Again, CLOSE_LIMIT, EngineError, SHUTDOWN_GRACE, SHUTDOWN_LIMIT, aftermath};
 use crate::backend::Guard;
@@ -17,6 +18,7 @@ use crate::model::{DaemonInfo, EndedBy, Event, Level, Overview, ProcessInfo};
 use crate::paths::Paths;
 use crate::session::{Stop, log::Log};
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
@@ -49,9 +51,11 @@ pub(crate) struct Core {
     /// Wakes whoever waits for idleness.
     pub(crate) idle: Notify,
     /// Held while the background processes are written down, so that an older state never follows a newer one.
-    pub(crate) checkpointing: tokio::sync::Mutex<()>,
+    pub(crate) checkpointing: Arc<tokio::sync::Mutex<super::recover::Written>>,
+    /// How often that was asked for.
+    pub(crate) checkpoints: AtomicU64,
     /// As that, for strays.
-    pub(crate) keeping_strays: tokio::sync::Mutex<()>,
+    pub(crate) keeping_strays: Arc<tokio::sync::Mutex<Texts>>,
     /// Wakes what drops rows and logs.
     pub(crate) retained: Arc<Notify>,
 }
@@ -86,8 +90,9 @@ impl Core {
             state: Mutex::new(state),
             changed: Arc::new(Notify::new()),
             idle: Notify::new(),
-            checkpointing: tokio::sync::Mutex::default(),
-            keeping_strays: tokio::sync::Mutex::default(),
+            checkpointing: Arc::default(),
+            checkpoints: AtomicU64::default(),
+            keeping_strays: Arc::default(),
             retained: Arc::new(Notify::new()),
         });
         let journal_path = core.journal_path();
@@ -111,7 +116,14 @@ impl Core {
         let running = move || weak.upgrade().map(|core| core.attended());
         core.take_in_checkpoint().await;
         core.take_in_strays().await;
-        tokio::spawn(journal::keep(journal_path, core.changed.clone(), running));
+        let (weak, texts) = (Arc::downgrade(&core), Mutex::new(Texts::default()));
+        let clean = move |lines: &mut [journal::Line]| {
+            if let Some(core) = weak.upgrade() {
+                let mut texts = texts.lock().unwrap_or_else(PoisonError::into_inner);
+                texts.clean(&core, lines.iter_mut().map(journal::Line::text));
+            }
+        };
+        tokio::spawn(journal::keep(journal_path, core.changed.clone(), running, clean));
         core.changed.notify_one();
         core.take_in_logs().await;
         // Nobody waits for it: old logs may go while the first commands run.
@@ -167,6 +179,9 @@ impl Core {
         let mut state = self.state();
         if state.stopping {
             return Err(EngineError::Refused("the daemon is ending; nothing was run".into()));
+        }
+        if info.background {
+            state.room_in_background(&info.backend)?;
         }
         state.table.add(info.clone(), log, stops, ended);
         self.shared.tell(Event::Process { process: Box::new(info) });
@@ -295,6 +310,7 @@ impl Core {
             state.config = config;
             (fresh, gone)
         };
+        self.shared.secrets_changed();
         drop(gone);
         for place in &fresh {
             place.load_sessions(&self.shared).await;
@@ -331,8 +347,13 @@ impl Core {
         if tokio::time::timeout(CLOSE_LIMIT, futures::future::join_all(closes)).await.is_err() {
             tracing::warn!("a connection did not close in time at the shutdown");
         }
-        let (path, left) = (self.journal_path(), self.attended());
-        let written = tokio::task::spawn_blocking(move || journal::write(&path, left.into_iter().map(Into::into).collect())).await;
+        let (path, left, core) = (self.journal_path(), self.attended(), self.clone());
+        let written = tokio::task::spawn_blocking(move || {
+            let mut lines: Vec<journal::Line> = left.into_iter().map(Into::into).collect();
+            Texts::default().clean(&core, lines.iter_mut().map(journal::Line::text));
+            journal::write(&path, lines)
+        });
+        let written = written.await;
         if let Ok(Err(error)) = written {
             tracing::warn!(%error, "failed to write down that the daemon ended in order");
         }

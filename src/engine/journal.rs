@@ -1,9 +1,10 @@
 //! What is running, on disk: so that a daemon that was killed can be told from one that ended in order, and what was lost
 //! can be named.
 //!
-//! Invariant: written a moment after a change, off the command's path and atomically; a command that is over by then costs
-//! nothing. Format version 1; a reader refuses other versions without a fault.
+//! Invariant: written a moment after a change, off the command's path, atomically and without secrets; a command that is over by then
+//! costs nothing. Format version 1; a reader refuses other versions without a fault.
 
+use super::file;
 use crate::model::{Millis, ProcessInfo};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -56,20 +57,20 @@ impl From<ProcessInfo> for Line {
     }
 }
 
+impl Line {
+    /// What is gone through for secrets.
+    pub(super) fn text(&mut self) -> super::texts::Row<'_> {
+        (&self.id, &self.backend, &mut self.command)
+    }
+}
+
 /// Reads what an earlier daemon left behind: empty when it ended in order.
 pub(crate) fn left_behind(path: &Path) -> Vec<Line> {
-    let Ok(text) = std::fs::read(path) else { return Vec::new() };
-    match serde_json::from_slice::<File>(&text) {
-        Ok(file) if file.version == VERSION => file.running,
-        Ok(file) => {
-            tracing::warn!(version = file.version, "the journal of running commands is of another version; it is not read");
-            Vec::new()
-        }
-        Err(error) => {
-            tracing::warn!(%error, "the journal of running commands cannot be read");
-            Vec::new()
-        }
-    }
+    let found = file::read(path, &(VERSION..=VERSION)).unwrap_or_else(|why| {
+        tracing::warn!(why, "the journal of running commands is not read");
+        None
+    });
+    found.map_or_else(Vec::new, |File { running, .. }| running)
 }
 
 /// Gives when the file was written: its commands were running then. The beginning of time when that is not known.
@@ -78,19 +79,20 @@ pub(crate) fn written(path: &Path) -> Millis {
     at.ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map_or(0, |d| d.as_millis() as Millis)
 }
 
-/// Writes the file whole: a temporary file, then a rename. 0600.
+/// Writes the file whole. 0600. Blocking.
 pub(crate) fn write(path: &Path, running: Vec<Line>) -> io::Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let text = serde_json::to_vec(&File { version: VERSION, running })?;
-    let temporary = path.with_extension("new");
-    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    file.write_all(&text)?;
-    std::fs::rename(&temporary, path)
+    file::write(path, &File { version: VERSION, running })
 }
 
-/// Keeps the file true until `changed` is dropped by everyone else. `running` gives the rows that have not ended.
-pub(crate) async fn keep(path: PathBuf, changed: Arc<Notify>, running: impl Fn() -> Option<Vec<ProcessInfo>>) {
+/// Keeps the file true until `changed` is dropped by everyone else. `running` gives the rows that have not ended; `clean`
+/// takes secrets out of what is written of them.
+pub(crate) async fn keep(
+    path: PathBuf,
+    changed: Arc<Notify>,
+    running: impl Fn() -> Option<Vec<ProcessInfo>>,
+    clean: impl Fn(&mut [Line]) + Send + Sync + 'static,
+) {
+    let clean = Arc::new(clean);
     let mut written: Vec<Line> = Vec::new();
     let mut failed = false;
     loop {
@@ -101,8 +103,12 @@ pub(crate) async fn keep(path: PathBuf, changed: Arc<Notify>, running: impl Fn()
         if lines == written {
             continue;
         }
-        let (to, what) = (path.clone(), lines.clone());
-        match tokio::task::spawn_blocking(move || write(&to, what)).await {
+        let (to, mut what, clean) = (path.clone(), lines.clone(), clean.clone());
+        let writing = tokio::task::spawn_blocking(move || {
+            clean(&mut what);
+            write(&to, what)
+        });
+        match writing.await {
             Ok(Ok(())) => {
                 written = lines;
                 failed = false;

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod connection;
 mod core;
 mod doctor;
+mod file;
 mod follow;
 mod hints;
 mod input;
@@ -28,6 +29,7 @@ mod stdin;
 mod stray;
 mod sweep;
 mod table;
+mod texts;
 mod watch;
 
 use crate::backend::BackendError;

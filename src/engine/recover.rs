@@ -8,12 +8,14 @@ use super::background::Background;
 use super::checkpoint::{self, Checkpoint, Kept, KeptEnd};
 use super::notify::Notify;
 use super::place::Place;
+use super::texts::Texts;
 use crate::backend::BackendError;
 use crate::model::{Level, Outcome, ProcessInfo, ProcessState, Warning, WarningCode};
 use crate::session::log::{self, Log};
 use crate::session::{Became, Cap, Heard, Spot, became};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::sync::{mpsc, watch};
 
 /// One that runs, with its log as it was found.
@@ -31,6 +33,14 @@ struct FoundEnd {
     broken: Option<String>,
 }
 
+/// What was written down last.
+#[derive(Default)]
+pub(crate) struct Written {
+    /// How often that had been asked for then.
+    asked: u64,
+    texts: Texts,
+}
+
 impl Core {
     fn checkpoint_path(&self) -> PathBuf {
         self.shared.paths.background_file()
@@ -42,13 +52,24 @@ impl Core {
         self.checkpoint().await;
     }
 
-    /// Writes down what runs and has run in the background.
-    pub(super) async fn checkpoint(&self) {
-        let _one_at_a_time = self.checkpointing.lock().await;
+    /// Writes down what runs and has run in the background; when it returns, all that was so at the call is on the disk. Those who ask
+    /// while it is being written share the next write.
+    pub(super) async fn checkpoint(self: &Arc<Self>) {
+        let mine = self.checkpoints.fetch_add(1, Ordering::AcqRel) + 1;
+        let mut last = self.checkpointing.clone().lock_owned().await;
+        if last.asked >= mine {
+            return;
+        }
+        let asked = self.checkpoints.load(Ordering::Acquire);
         let (processes, ended) = self.to_keep();
-        let path = self.checkpoint_path();
-        let written = tokio::task::spawn_blocking(move || checkpoint::write(&path, &Checkpoint::new(boot_id(), processes, ended))).await;
-        if let Ok(Err(error)) = written {
+        let (path, core) = (self.checkpoint_path(), self.clone());
+        // The lock goes with the write: when the caller is dropped that goes on.
+        let written = tokio::task::spawn_blocking(move || {
+            let mut checkpoint = Checkpoint::new(boot_id(), processes, ended);
+            last.texts.clean(&core, checkpoint.texts());
+            checkpoint::write(&path, &checkpoint).map(|()| last.asked = asked)
+        });
+        if let Ok(Err(error)) = written.await {
             let text = format!(
                 "what runs in the background could not be written down ({error}): after a restart of the daemon it is not found again"
             );
@@ -57,7 +78,7 @@ impl Core {
     }
 
     /// Writes it down because of one process, when that is of those.
-    pub(super) async fn checkpoint_of(&self, id: &str) {
+    pub(super) async fn checkpoint_of(self: &Arc<Self>, id: &str) {
         let kept = self.state().table.find(id).is_ok_and(|entry| entry.info.background);
         if kept {
             self.checkpoint().await;
@@ -189,6 +210,11 @@ impl Core {
         }
     }
 
+    fn told_of(&self, spot: &Spot, what: &str) {
+        let backend = self.state().table.get(&spot.id).map(|entry| entry.info.backend.clone());
+        self.shared.notice(Level::Alert, backend.as_deref(), format!("{} {what}", spot.id));
+    }
+
     /// Takes in what became of a process whose start nobody heard of.
     pub(super) async fn settle(self: &Arc<Self>, spot: &Spot, what: Became) {
         let outcome = match what {
@@ -197,15 +223,12 @@ impl Core {
                 return self.checkpoint().await;
             }
             Became::NotStarted => {
-                let text = format!("{} was never started: the daemon before this one ended before it was", spot.id);
-                self.shared.notice(Level::Alert, None, text);
-                Outcome::SpawnFailed { reason: "the daemon ended before it was started: it did not run; run it again".into() }
+                self.told_of(spot, "was never started: the link or the daemon went before it was");
+                Outcome::SpawnFailed { reason: "the link or the daemon went before it was started: it did not run; run it again".into() }
             }
             Became::Unknown => {
-                let text =
-                    format!("{} was being started when the daemon before this one ended, and it is not known what came of it", spot.id);
-                self.shared.notice(Level::Alert, None, text);
-                Outcome::Lost { reason: "the daemon ended while it was being started: it is not known whether it ran".into() }
+                self.told_of(spot, "was being started when the link or the daemon went, and it is not known what came of it");
+                Outcome::Lost { reason: "the link or the daemon went while it was being started: it is not known whether it ran".into() }
             }
         };
         self.heard(spot.id.clone(), Heard::Ended { outcome, no_directory: false }).await;

@@ -87,9 +87,6 @@ pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<
     let timeout = deadline(core, &place, &who, &exec)?;
     let name = exec.session.clone().unwrap_or_else(|| super::MAIN_SESSION.to_owned());
     let session = place.session(&name, &core.shared, exec.client_cwd.as_deref()).await?;
-    if exec.background {
-        core.room_in_background(&place.settings.name)?;
-    }
     let info = ProcessInfo {
         id: core.fresh_id(),
         backend: place.settings.name.clone(),

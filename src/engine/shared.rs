@@ -6,6 +6,7 @@ use crate::backend::{ClientEnv, Guard};
 use crate::model::{Event, Level, News, Notice, Of, Told};
 use crate::paths::Paths;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::broadcast;
 
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     /// Questions of logins that wait for an answer.
     pub(crate) prompts: Arc<Prompts>,
     secret_names: Mutex<Vec<String>>,
+    /// Counts the configs whose secrets were taken over.
+    secrets_epoch: AtomicU64,
     notices: Mutex<VecDeque<Notice>>,
     /// What processes told, and the number of the last.
     told: Mutex<(VecDeque<Told>, u64)>,
@@ -46,6 +49,7 @@ impl Shared {
             guard,
             prompts: Arc::default(),
             secret_names: Mutex::new(secret_names),
+            secrets_epoch: AtomicU64::default(),
             notices: Mutex::default(),
             told: Mutex::default(),
         })
@@ -111,6 +115,16 @@ impl Shared {
     /// Takes over the names of a config that was read again.
     pub(crate) fn set_secret_names(&self, names: Vec<String>) {
         *self.secret_names.lock().unwrap_or_else(PoisonError::into_inner) = names;
+    }
+
+    /// Says that what is secret may have changed.
+    pub(crate) fn secrets_changed(&self) {
+        self.secrets_epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A number that changes when what is secret may have.
+    pub(crate) fn secrets_epoch(&self) -> u64 {
+        self.secrets_epoch.load(Ordering::Acquire)
     }
 
     /// Resolves variables to forward: what the newest operator's client handed over, else the daemon's own.

@@ -4,7 +4,7 @@
 
 use super::core::State;
 use super::{Core, EngineError};
-use crate::model::{ProcessInfo, ProcessState};
+use crate::model::{Event, Level, ProcessInfo, ProcessState, Warning, WarningCode};
 use crate::session::{Spot, Typing, write_input};
 use std::sync::{Arc, Weak};
 
@@ -23,6 +23,9 @@ impl Core {
                     Ok(false) => return,
                     Err(why) => {
                         tracing::info!(process = spot.id, why, "a write to a stdin failed");
+                        if let Some(core) = core.upgrade() {
+                            core.input_in_doubt(&spot.id, &backend, batch.bytes.len(), &why);
+                        }
                         batch.receipt.failed(why);
                         continue;
                     }
@@ -32,6 +35,18 @@ impl Core {
                 }
             }
         });
+    }
+
+    /// Says of a process, and to whoever looks, that input may not have arrived: its sender may have gone by now.
+    fn input_in_doubt(&self, id: &str, backend: &str, bytes: usize, why: &str) {
+        let text = format!("it is not known whether {bytes} bytes that were sent to the stdin of {id} arrived: {why}");
+        let mut state = self.state();
+        if let Some(entry) = state.table.get_mut(id) {
+            entry.info.warnings.push(Warning::new(WarningCode::InputInDoubt, text.clone()));
+            self.shared.tell(Event::Process { process: Box::new(entry.shown()) });
+        }
+        drop(state);
+        self.shared.notice(Level::Alert, Some(backend), text);
     }
 
     /// Refuses to write to a background process whose backend cannot be reached now.

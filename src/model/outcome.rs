@@ -137,6 +137,8 @@ pub enum WarningCode {
     OutputLost,
     /// The backend's environment was made anew (a container was recreated, a machine rebooted).
     EnvironmentRecreated,
+    /// It is not known whether what was sent to its stdin arrived.
+    InputInDoubt,
 }
 
 /// Something about the state that the caller must know.

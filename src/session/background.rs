@@ -9,8 +9,9 @@ use super::handle::Session;
 use super::input::Input;
 use super::{Command, FollowSettings, Settings};
 use crate::backend::{Backend, Environment, ErrorKind, Exit, Family, Ready, Shell, Start};
+use crate::model::{Warning, WarningCode};
 use crate::shell::background::{self, Cap, Launch, Launched, Stdin};
-use crate::shell::wrap::{self, COOKIE, First, Second, Source, framed};
+use crate::shell::wrap::{self, COOKIE, Directory, First, Second, Source, framed};
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -65,11 +66,21 @@ pub struct Begin {
     pub cap: Cap,
 }
 
+/// One that was started.
+#[derive(Clone, Debug)]
+pub struct Begun {
+    /// Where it is.
+    pub spot: Spot,
+    /// The directory that it starts in.
+    pub cwd: String,
+    /// What must be said of its start.
+    pub warnings: Vec<Warning>,
+}
+
 impl Session {
-    /// Starts a command in the background, from the session's state and directory as they are now. Gives where it is and the
-    /// directory that it starts in. Its deadline is kept by its guardian on the backend. What `intend` gives is waited for before anything
+    /// Starts a command in the background, from the session's state and directory as they are now. Its deadline is kept by its guardian on the backend. What `intend` gives is waited for before anything
     /// is sent: it is told where the process will be, with a number of 0. Not cancel safe: dropped, it may run.
-    pub async fn launch(self: &Arc<Self>, command: &Command, begin: Begin, intend: Intend<'_>) -> Result<(Spot, String), SessionError> {
+    pub async fn launch(self: &Arc<Self>, command: &Command, begin: Begin, intend: Intend<'_>) -> Result<Begun, SessionError> {
         let mut snapshot = self.ready().await?;
         let secrets = if command.agent.is_none() { self.secrets().await } else { Vec::new() };
         // A wiped folder is met once; then its files are there again.
@@ -99,7 +110,9 @@ impl Session {
                 transient: &transient,
                 shim: false,
             };
+            let mut dir = None;
             let (text, cwd) = self.with_second(command, false, &secrets, |second| {
+                dir = if let Directory::Session(dir) = second.directory { Some(dir.to_vec()) } else { None };
                 let defaults: Vec<_> = second.defaults.iter().copied().chain([UNBUFFERED]).collect();
                 let second = Second { input, output: Some(&log), defaults: &defaults, split: false, ..*second };
                 match bash {
@@ -113,6 +126,7 @@ impl Session {
                 id: &command.id,
                 nonce: &nonce,
                 input: &text,
+                dir: dir.as_deref(),
                 check: Some(&check),
                 bash,
                 stdin: begin.stdin,
@@ -130,9 +144,12 @@ impl Session {
             };
             intend(unborn).await;
             match self.launch_with(&launch, &kind).await.map_err(|error| self.silent(error))? {
-                Launched::Runs { pid, start, boot } => {
+                Launched::Runs { pid, start, boot, instead } => {
                     let open = begin.stdin == Stdin::Open;
-                    return Ok((Spot { id: command.id.clone(), root, pid, start, boot, nonce, open }, cwd));
+                    let spot = Spot { id: command.id.clone(), root, pid, start, boot, nonce, open };
+                    let Some(instead) = instead else { return Ok(Begun { spot, cwd, warnings: Vec::new() }) };
+                    let text = format!("the session's directory {cwd} is gone: the command runs in {instead}");
+                    return Ok(Begun { spot, cwd: instead, warnings: vec![Warning::new(WarningCode::CwdFallback, text)] });
                 }
                 Launched::NoSnapshot => snapshot = self.resend(snapshot).await?,
                 Launched::Not(why) => return Err(self.no_launch(why)),

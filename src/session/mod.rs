@@ -34,7 +34,7 @@ mod until;
 
 pub use crate::shell::background::{Cap, Stdin};
 pub use crate::shell::explain::explain as exit_code_meaning;
-pub use background::{Begin, Intend, Spot, write_input};
+pub use background::{Begin, Begun, Intend, Spot, write_input};
 pub use error::SessionError;
 pub use follow::{FollowSettings, Followed, Follower, Heard};
 pub use handle::Session;

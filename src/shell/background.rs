@@ -31,6 +31,8 @@ pub struct Launch<'a> {
     pub nonce: &'a str,
     /// What its shell reads: for bash two stages, for sh one script with a NUL behind it.
     pub input: &'a [u8],
+    /// The directory that it starts in, if that is there, else in the nearest above it. None: the command has one of its own.
+    pub dir: Option<&'a [u8]>,
     /// A file of the snapshot that must be there.
     pub check: Option<&'a str>,
     /// bash, or sh.
@@ -75,6 +77,8 @@ pub enum Launched {
         start: String,
         /// The boot id there; `-` when there is none.
         boot: String,
+        /// Where it starts, as its directory is not there any more.
+        instead: Option<String>,
     },
     /// The snapshot is gone.
     NoSnapshot,
@@ -96,6 +100,11 @@ fn launch_where(l: &Launch<'_>, systemd: &str) -> Vec<u8> {
     let mut v = Values::new();
     v.set("ROOT", quote::text(l.root));
     v.set("ID", l.id);
+    v.set("WHERE", Vec::new());
+    if let Some(dir) = l.dir {
+        v.set("DIR", quote::bytes(dir));
+        v.set("WHERE", TEXTS.fill("WHERE", "\n", &v));
+    }
     v.set("CHECK", Vec::new());
     if let Some(file) = l.check {
         v.set("V", quote::text(file));
@@ -194,7 +203,10 @@ pub fn launched(answer: &[u8]) -> Option<Launched> {
         "P" => {
             let mut words = rest.split(' ');
             let (pid, start, boot) = (words.next()?.parse().ok()?, words.next()?.to_owned(), words.next()?.to_owned());
-            Some(Launched::Runs { pid, start, boot })
+            // A path may have line ends in it.
+            let before = text.trim_end().strip_suffix(line).unwrap_or_default();
+            let instead = before.split_once("\x1eD ").map(|(_, path)| path.strip_suffix('\n').unwrap_or(path).to_owned());
+            Some(Launched::Runs { pid, start, boot, instead })
         }
         _ => None,
     }
@@ -295,9 +307,12 @@ mod tests {
 
     #[test]
     fn what_a_launch_says() {
-        let runs = Launched::Runs { pid: 12, start: "99".into(), boot: "b-1".into() };
+        let runs = |instead: Option<&str>| {
+            Some(Launched::Runs { pid: 12, start: "99".into(), boot: "b-1".into(), instead: instead.map(str::to_owned) })
+        };
         for (text, want) in [
-            ("P 12 99 b-1\n", Some(runs)),
+            ("P 12 99 b-1\n", runs(None)),
+            ("noise\n\x1eD /srv/a\nb\nP 12 99 b-1\n", runs(Some("/srv/a\nb"))),
             ("X\n", Some(Launched::NoSnapshot)),
             ("N its folder cannot be made there\n", Some(Launched::Not("its folder cannot be made there".into()))),
             ("", None),
@@ -335,6 +350,7 @@ mod tests {
         std::fs::set_permissions(path("systemd-run"), std::fs::Permissions::from_mode(0o755)).expect("ours");
         let (root, input) = (path("root"), super::super::wrap::framed(b":", b"echo $QD_PROCESS $(ps -o pgid= $$); exit 5"));
         let l = Launch {
+            dir: None,
             root: &root,
             id: "k7f3q2",
             nonce: "0123456789abcdef",

@@ -72,6 +72,32 @@ fn it_starts_in_the_session_and_leaves_it_alone() {
 }
 
 #[test]
+fn what_is_written_down_of_a_command_holds_no_secret() {
+    let mut home = Home::with_config("redact:\n  names: [DOOR_CODE]\n");
+    home.set("DOOR_CODE", "open-sesame-4711");
+    let shape = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let command = format!("sleep 1000 # open-sesame-4711 {shape}");
+    let id = start(&home, "local", &command);
+    let front = home.start(["exec", "--", &command]);
+    let ended = start(&home, "local", &format!("exit 3 # open-sesame-4711 {shape}"));
+    home.run(["wait", &ended]).code(3);
+    let written = |name: &str| {
+        let files = std::fs::read_dir(home.state()).expect("the state folder").flatten().map(|entry| entry.path());
+        let file = files.into_iter().find(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(name)))?;
+        std::fs::read_to_string(file).ok().filter(|text| text.contains("sleep 1000"))
+    };
+    for name in ["background-", "running-"] {
+        let text = wait::until("a command that is written down", CAP, || written(name));
+        assert!(!text.contains("sesame") && !text.contains("ghp_") && text.contains("[redacted]"), "{text}");
+    }
+    let shown = home.run(["ps", "-a", "--json"]).code(0).out();
+    assert!(shown.contains(shape), "who may ask sees what was run: {shown}");
+    home.run(["kill", &id]).code(0);
+    front.signal(Signal::SIGINT);
+    front.done();
+}
+
+#[test]
 fn how_it_ends_is_told_as_it_was() {
     let home = Home::new();
     for (command, code) in [("exit 5", 5), ("exec sh -c 'exit 6'", 6), ("kill -9 $$", 137), ("trap 'echo bye' EXIT; exit 9", 9), ("if", 2)]
@@ -204,6 +230,50 @@ fn a_number_that_is_anothers_now_is_neither_adopted_nor_signalled() {
     assert!(stranger.try_wait().expect("ours").is_none(), "a stranger was ended");
     stranger.kill().expect("ours");
     stranger.wait().expect("ours");
+}
+
+/// It said that the command had not read it, and what became of it was in the log alone.
+#[test]
+fn what_is_sent_to_a_machine_that_is_cut_off_is_told_to_be_in_doubt() {
+    let Some(machines) = lab::alone(1) else { return };
+    let (m, home) = (&machines[0], Home::with_machines(&machines, &["health_interval: 1", "connect_timeout: 3"]));
+    let id = home.run(["exec", "-b", &m.name, "-d", "--stdin-open", "--", "cat; sleep 1000"]).code(0).out().trim().to_owned();
+    home.run(["send", &id, "--submit", "one"]).code(0);
+    wait_lines(&home, &id, 0);
+    m.ctl(&["cut"]);
+    let sent = home.run(["send", &id, "--submit", "two"]);
+    // Where the loss was seen within that second, its sender hears of it instead.
+    if sent.err().contains("has not read it yet") {
+        let row = || Some(home.run(["ps", "-a", "--json"]).code(0).out()).filter(|rows| rows.contains("input_in_doubt"));
+        let row = wait::until("a warning on its row", CAP, row);
+        assert!(row.contains("not known whether 4 bytes"), "{row}");
+    } else {
+        assert!(sent.err().contains("cannot be reached") || sent.err().contains("not known whether"), "{}", sent.err());
+    }
+    m.ctl(&["mend"]);
+    wait_state(&home, &id, "running");
+    home.run(["kill", &id]).code(0);
+}
+
+/// It started elsewhere without a word, and its row named a directory that is not there.
+#[test]
+fn one_whose_directory_is_gone_starts_in_the_nearest_and_says_so() {
+    let Some(machines) = lab::share(1) else { return };
+    let home = Home::with_machines(&machines, &[]);
+    for backend in ["local", &machines[0].name] {
+        let base = home.output(backend, "mktemp -d");
+        let base = base.trim();
+        home.output(backend, &format!("mkdir -p '{base}/a b/c' && cd '{base}/a b/c' && rm -r '{base}/a b'"));
+        let result = home.run(["exec", "-b", backend, "-d", "--json", "--", "pwd"]).code(0).json();
+        assert_eq!((&result["cwd"], &result["warnings"][0]["code"]), (&base.into(), &"cwd_fallback".into()), "{result:#}");
+        let id = result["process_id"].as_str().expect("an id");
+        home.run(["wait", id]).code(0);
+        assert_eq!(home.run(["logs", id]).code(0).out().trim(), base);
+        let rows = home.run(["ps", "-a", "--json"]).code(0).json();
+        let row = rows.as_array().expect("rows").iter().find(|row| row["id"] == id).expect("its row");
+        assert_eq!((&row["cwd"], &row["warnings"][0]["code"]), (&base.into(), &"cwd_fallback".into()), "{row:#}");
+        home.output(backend, &format!("cd /; rm -r '{base}'"));
+    }
 }
 
 #[test]

@@ -404,3 +404,19 @@ fn a_link_that_is_lost_at_the_start_leaves_no_doubt_in_the_end() {
         other => panic!("code {other}"),
     }
 }
+
+/// It was written over by the next write.
+#[test]
+fn a_list_that_cannot_be_read_is_kept_aside() {
+    let home = Home::new();
+    let id = start(&home, "local", &[], "sleep 1000");
+    home.run(["kill", &id]).code(0);
+    home.run(["stop"]).code(0);
+    let path = checkpoint_path(&home);
+    std::fs::write(&path, "{\"version\":99}").expect("written");
+    let id = start(&home, "local", &[], "sleep 1000");
+    let aside = format!("{}.damaged-1", path.display());
+    assert_eq!(std::fs::read_to_string(&aside).expect("kept"), "{\"version\":99}");
+    assert_eq!(notices(&home, &aside).len(), 1);
+    home.run(["kill", &id]).code(0);
+}

@@ -284,3 +284,15 @@ fn an_ended_row_goes_after_its_time_and_its_log_is_named() {
     home.run(["kill", &running, &more]).code(0);
     assert_eq!(rows().as_array().map(Vec::len), Some(2));
 }
+
+/// Each looked before the others were counted.
+#[test]
+fn starts_at_the_same_time_do_not_exceed_the_limit() {
+    let home = Home::with_config("limits:\n  background: 3\n");
+    home.exec("local", "true");
+    let starts: Vec<_> = (0..12).map(|_| home.start(["exec", "-d", "--", "sleep 1000"])).collect();
+    let done: Vec<_> = starts.into_iter().map(|start| start.done()).collect();
+    let begun: Vec<String> = done.iter().filter(|d| d.code == Some(0)).map(|d| d.out().trim().to_owned()).collect();
+    assert_eq!(begun.len(), 3, "{begun:?}");
+    home.run(["kill"].into_iter().map(str::to_owned).chain(begun)).code(0);
+}

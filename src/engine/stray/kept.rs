@@ -1,15 +1,14 @@
 //! The strays that are alive, on disk: what a later daemon shows again.
 //!
-//! Invariant: as the checkpoint of background processes: whole or not at all, 0600, without secrets of known shape; format version 1,
-//! and a reader refuses other versions without a fault.
+//! Invariant: as the checkpoint of background processes: whole or not at all, 0600, without secrets; format version 1, and a reader
+//! refuses other versions without a fault.
 
-use super::super::Core;
+use super::super::{Core, file};
 use super::{Held, channel, find};
 use crate::backend::Family;
 use crate::model::{Level, Millis, ProcessInfo, ProcessState, Stray, Warning, WarningCode, Who};
 use serde::{Deserialize, Serialize};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -45,22 +44,20 @@ struct File {
     strays: Vec<Kept>,
 }
 
-/// Only to tell another version from damage.
-#[derive(Deserialize)]
-struct Version {
-    version: u32,
-}
-
 impl Core {
     /// Writes down what is stray.
-    pub(super) async fn keep_strays(&self) {
-        let _one_at_a_time = self.keeping_strays.lock().await;
-        let kept: Vec<Kept> = {
+    pub(super) async fn keep_strays(self: &Arc<Self>) {
+        let mut texts = self.keeping_strays.clone().lock_owned().await;
+        let mut kept: Vec<Kept> = {
             let state = self.state();
             state.strays.held.iter().filter_map(|(id, held)| Some(Kept::new(&state.table.get(id)?.info, held))).flatten().collect()
         };
-        let path = self.shared.paths.strays_file();
-        let written = tokio::task::spawn_blocking(move || write(&path, kept)).await;
+        let (path, core) = (self.shared.paths.strays_file(), self.clone());
+        let writing = tokio::task::spawn_blocking(move || {
+            texts.clean(&core, kept.iter_mut().map(|one| (one.id.as_str(), one.backend.as_str(), &mut one.command)));
+            write(&path, kept)
+        });
+        let written = writing.await;
         if let Ok(Err(error)) = written {
             let text = format!("what commands left running could not be written down ({error}): `qd ps --find` finds it after a restart");
             self.shared.notice(Level::Alert, None, text);
@@ -162,26 +159,12 @@ impl Kept {
 
 /// Reads the file. An error says why it is not used; none there is an empty list. Blocking.
 fn read(path: &Path) -> Result<Vec<Kept>, String> {
-    let text = match std::fs::read(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error.to_string()),
-    };
-    let found: Version = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-    if found.version != VERSION {
-        return Err(format!("it is of version {}, this is version {VERSION}", found.version));
-    }
-    serde_json::from_slice::<File>(&text).map(|file| file.strays).map_err(|error| error.to_string())
+    file::read(path, &(VERSION..=VERSION)).map(|found| found.map_or_else(Vec::new, |File { strays, .. }| strays))
 }
 
-/// Writes the file: a temporary one on the disk, then a rename. Blocking.
+/// Writes the file. Blocking.
 fn write(path: &Path, strays: Vec<Kept>) -> io::Result<()> {
-    let text = serde_json::to_vec(&File { version: VERSION, strays })?;
-    let temporary = path.with_extension("new");
-    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    file.write_all(&text)?;
-    file.sync_data()?;
-    std::fs::rename(&temporary, path)
+    file::write(path, &File { version: VERSION, strays })
 }
 
 #[cfg(test)]

@@ -346,15 +346,12 @@ impl Core {
 
     /// Makes a background process of a stray. Refused for what is none, and above the limit of background processes.
     pub(super) async fn adopt(self: &Arc<Self>, who: Who, process: &str) -> Result<ProcessInfo, EngineError> {
-        let (id, backend) = {
-            let state = self.state();
+        let (row, backend) = {
+            let mut state = self.state();
             let info = &state.table.find(process)?.info;
             may_be_adopted(info)?;
-            (info.id.clone(), info.backend.clone())
-        };
-        self.room_in_background(&backend)?;
-        let row = {
-            let mut state = self.state();
+            let (id, backend) = (info.id.clone(), info.backend.clone());
+            state.room_in_background(&backend)?;
             let Some(held) = state.strays.held.get_mut(&id) else {
                 return Err(EngineError::Refused(format!("{id} has just ended")));
             };
@@ -368,7 +365,7 @@ impl Core {
             }
             let row = entry.shown();
             self.shared.tell(Event::Process { process: Box::new(row.clone()) });
-            row
+            (row, backend)
         };
         self.keep_strays().await;
         if let Ok(place) = self.place(Some(&backend)) {

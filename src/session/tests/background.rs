@@ -89,7 +89,7 @@ impl Ear {
 }
 
 async fn launch(session: &Arc<Session>, text: &str, stdin: Stdin) -> Spot {
-    session.launch(&command(text), Begin { stdin, cap: CAP }, &|_| Box::pin(async {})).await.unwrap().0
+    session.launch(&command(text), Begin { stdin, cap: CAP }, &|_| Box::pin(async {})).await.unwrap().spot
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -141,7 +141,7 @@ async fn what_was_brought_is_its_stdin() {
         };
         let (brought, ()) = tokio::join!(bring, feed);
         assert_eq!(brought.unwrap(), 8);
-        let spot = s.launch(&command, Begin { stdin: Stdin::Brought, cap: CAP }, &|_| Box::pin(async {})).await.unwrap().0;
+        let spot = s.launch(&command, Begin { stdin: Stdin::Brought, cap: CAP }, &|_| Box::pin(async {})).await.unwrap().spot;
         let mut ear = Ear::new(&rig, spot);
         ear.until("its end", |ear| ear.ended.is_some()).await;
         assert_eq!(ear.text, b"one\0two\nend\n");
