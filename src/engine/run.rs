@@ -83,7 +83,7 @@ fn is_name(name: &str) -> bool {
 /// Accepts a command and starts it.
 pub(crate) async fn start(core: &Arc<Core>, who: Who, exec: Exec, stdin: Option<mpsc::Receiver<Vec<u8>>>) -> Result<Running, EngineError> {
     let place = core.place(exec.backend.as_deref())?;
-    let (exec, restarts) = core.repeated(exec)?;
+    let (exec, restarts) = core.repeated(exec, &place.settings.name)?;
     let timeout = deadline(core, &place, &who, &exec)?;
     let name = exec.session.clone().unwrap_or_else(|| super::MAIN_SESSION.to_owned());
     let session = place.session(&name, &core.shared, exec.client_cwd.as_deref()).await?;

@@ -23,13 +23,18 @@ fn start(home: &Home, backend: &str, flags: &[&str], command: &str) -> String {
 
 /// What a client that comes now sees.
 fn overview(home: &Home) -> Overview {
+    as_agent(home, async |client| client.call(OverviewCall {}).await.expect("it answers"))
+}
+
+/// Does something as an agent's client.
+pub(crate) fn as_agent<T>(home: &Home, ask: impl AsyncFnOnce(Client) -> T) -> T {
     let lock = std::fs::read_dir(home.state()).expect("ours").flatten().map(|entry| entry.path());
     let lock = lock.filter_map(|path| LockContent::parse(&std::fs::read(path).ok()?)).next().expect("a daemon runs");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let stream = tokio::net::UnixStream::connect(&lock.socket).await.expect("it listens");
         let how = Connect { kind: "cli".into(), agent: Some("test".into()), ..Connect::default() };
-        Client::over(stream, &how).await.expect("it welcomes us").call(OverviewCall {}).await.expect("it answers")
+        ask(Client::over(stream, &how).await.expect("it welcomes us")).await
     })
 }
 

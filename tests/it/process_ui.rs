@@ -4,6 +4,10 @@ use crate::harness::lab;
 use crate::harness::pty::Pty;
 use crate::harness::qd::Home;
 use crate::harness::wait;
+use crate::notify::as_agent;
+use quarterdeck::client::Item;
+use quarterdeck::model::Exec;
+use quarterdeck::protocol::calls::ExecCall;
 
 const LEADER: &str = "\x1d";
 /// Writes a line whenever its file grows by one, until the file says stop.
@@ -166,6 +170,32 @@ fn run_again_takes_over_variables_and_time_out_and_is_counted() {
     let rows = home.run(["ps", "-a", "--json"]).code(0).out();
     assert!(rows.contains("\"restarts\":1") && rows.contains("\"timeout_ms\":90000") && !rows.contains("good-day"), "{rows}");
     leave(tui);
+}
+
+/// An agent could have had the values of anybody's variables.
+#[test]
+fn what_a_command_was_started_with_is_for_that_command_alone() {
+    let home = Home::new();
+    let id = home.run(["exec", "-d", "-e", "DOOR=sesame", "--", "echo $DOOR"]).code(0).out().trim().to_owned();
+    home.run(["wait", &id]).code(0);
+    let again = |command: &str| {
+        let exec = Exec { command: command.to_owned(), background: true, again: Some(id.clone()), ..Exec::default() };
+        as_agent(&home, async |client| {
+            let mut items = client.exec(ExecCall { exec, follow: false, files: false }).await.expect("asked");
+            loop {
+                match items.next().await.expect("an answer") {
+                    Ok(Item::Result(result)) => return Ok(result.process_id),
+                    Ok(_) => {}
+                    Err(error) => return Err(error.to_string()),
+                }
+            }
+        })
+    };
+    let refused = again("env").expect_err("it is another command");
+    assert!(refused.contains("ran another command"), "{refused}");
+    let id = again("echo $DOOR").expect("the same command");
+    home.run(["wait", &id]).code(0);
+    assert_eq!(home.run(["logs", &id]).out(), "sesame\n");
 }
 
 #[test]
