@@ -77,7 +77,7 @@ fn a_flood_is_shown_at_its_end_and_the_keyboard_answers_meanwhile() {
     }
     flood.signal(Signal::SIGINT);
     drop(flood.done());
-    tui.wait_text("cancelled");
+    tui.wait_text("stopped by");
     leave(tui);
 }
 
