@@ -284,10 +284,11 @@ set -- $line
 cd "$r" || :
 if [ "$1" = - ]; then shift; for i; do rm -rf -- "${r:?}/$i"; done; continue; fi
 names= ends= pids=; while [ $# -ge 6 ]; do names="$names $1/log" ends="$ends $1/exit" pids="$pids $3:$4"; shift 6; done
-# A steady trickle is told in pieces, not byte by byte.
-[ "$full" ] || nap 0.03
+# A steady trickle is told in pieces, not byte by byte. What hurries us meanwhile counts for this answer.
 [ "$got$full$keep" ] && k=0
-first=1 full= got= i=0
+first=1 got= i=0
+[ "$full" ] || nap 0.03
+full=
 while :; do
 if [ "$first" ] || ! quiet; then
 : >"$seen"

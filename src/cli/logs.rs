@@ -14,6 +14,7 @@ use super::failure::Failure;
 use super::screen::Screen;
 use crate::client::{Client, ClientError};
 use crate::protocol::calls::{CallError, ErrorCode, Wait};
+pub(super) use follower::unseen;
 use follower::{Follower, Stop};
 use form::Out;
 use futures::future::join_all;

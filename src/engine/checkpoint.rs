@@ -6,7 +6,7 @@
 
 use super::file;
 use crate::model::{Millis, ProcessInfo, Who};
-use crate::session::Spot;
+use crate::session::{Spot, log::Log};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::Path;
@@ -31,6 +31,9 @@ pub(crate) struct Kept {
     /// The cap of that log.
     #[serde(default)]
     pub(crate) log_cap: Option<u64>,
+    /// What that log does not have in between.
+    #[serde(default)]
+    pub(crate) holes: Vec<(u64, u64)>,
     /// Whether its end is to be told.
     #[serde(default)]
     pub(crate) notify: bool,
@@ -56,6 +59,9 @@ pub(crate) struct Kept {
 pub(crate) struct KeptEnd {
     pub(crate) row: ProcessInfo,
     pub(crate) log_cap: u64,
+    /// What its log does not have in between.
+    #[serde(default)]
+    pub(crate) holes: Vec<(u64, u64)>,
     /// Whether its end is still to be told.
     #[serde(default)]
     pub(crate) notify: bool,
@@ -89,6 +95,7 @@ impl Kept {
             spot,
             read: 0,
             log_cap: None,
+            holes: Vec::new(),
             notify: info.notify,
             watch: info.watch.clone(),
             watched: 0,
@@ -101,8 +108,8 @@ impl Kept {
 
 impl KeptEnd {
     /// Makes the entry of a row that has ended.
-    pub(crate) fn new(row: ProcessInfo, log_cap: u64, notify: bool) -> Self {
-        Self { row, log_cap, notify }
+    pub(crate) fn new(row: ProcessInfo, log: &Log, notify: bool) -> Self {
+        Self { row, log_cap: log.cap(), holes: log.holes(), notify }
     }
 }
 

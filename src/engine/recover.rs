@@ -92,11 +92,12 @@ impl Core {
             let id = &entry.info.id;
             let intended = state.background.intents.get(id);
             if entry.info.state.is_ended() {
-                ended.push(KeptEnd::new(entry.shown(), entry.log.cap(), entry.notify.is_open()));
+                ended.push(KeptEnd::new(entry.shown(), &entry.log, entry.notify.is_open()));
             } else if let Some(spot) = state.background.running.get(id).map(|one| &one.spot).or(intended) {
                 processes.push(Kept {
                     read: entry.log.written(),
                     log_cap: Some(entry.log.cap()),
+                    holes: entry.log.holes(),
                     watched: entry.watching.as_ref().map_or(0, super::watch::Watching::told_to),
                     ..Kept::new(&entry.info, spot.clone())
                 });
@@ -252,6 +253,7 @@ fn reopen(logs: &Path, kept: Kept, cap: u64) -> Found {
     let cap = kept.log_cap.unwrap_or(cap);
     let why = match Log::reopen(path.clone(), cap) {
         Ok(log) => {
+            log.take_holes(&kept.holes);
             let short = kept.read.saturating_sub(log.total());
             let anew = (short > 0).then(|| format!("the last {short} bytes that it had are not in {}", path.display()));
             return Found { kept, log, anew };
@@ -269,7 +271,10 @@ fn reopen(logs: &Path, kept: Kept, cap: u64) -> Found {
 fn reopen_ended(logs: &Path, kept: KeptEnd) -> FoundEnd {
     let path = logs.join(format!("{}.log", kept.row.id));
     let (log, broken) = match Log::reopen(path.clone(), kept.log_cap) {
-        Ok(log) if log.total() == kept.row.output_bytes => (log, None),
+        Ok(log) if log.total() == kept.row.output_bytes => {
+            log.take_holes(&kept.holes);
+            (log, None)
+        }
         Ok(log) => {
             let why = format!("{} has {} of {} bytes", path.display(), log.total(), kept.row.output_bytes);
             (log, Some(why))

@@ -55,6 +55,10 @@ impl Core {
         if up && info.state != ProcessState::Unknown {
             return Ok(());
         }
+        if up {
+            let message = format!("{} has not been asked yet whether {} still runs; nothing was sent", info.backend, info.id);
+            return Err(EngineError::Unavailable { message, fix: Some("send it again in a moment".into()) });
+        }
         Err(EngineError::Unavailable {
             message: format!("{} cannot be reached now; nothing was sent to {}", info.backend, info.id),
             fix: Some(format!("`qd backends` tells why; `qd wait --until output {}` waits for more of it", info.id)),

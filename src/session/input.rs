@@ -3,7 +3,7 @@
 //! Invariant: what waits for a command that does not read is bounded, and counted until the command has it or never will.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
 
 /// Batches of others that may wait: a command that reads has none, and one that does not read needs no more to wake up to.
@@ -27,7 +27,7 @@ impl Input {
     /// Opens it to others than its caller, too.
     pub fn shared(caller: mpsc::Receiver<Vec<u8>>) -> (Self, Typing) {
         let (sender, others) = mpsc::channel(BATCHES);
-        (Self { caller, others: Some(others) }, Typing { sender, waiting: Arc::default() })
+        (Self { caller, others: Some(others) }, Typing { sender, waiting: Arc::default(), ending: Arc::default() })
     }
 }
 
@@ -55,6 +55,8 @@ impl Batches {
 pub struct Receipt {
     tell: oneshot::Sender<Result<(), String>>,
     counted: Counted,
+    /// Of one that ends the stdin: says so to those who come later.
+    ends: Option<Arc<AtomicBool>>,
 }
 
 impl Receipt {
@@ -67,6 +69,9 @@ impl Receipt {
 
     /// Says why it is not known to be written.
     pub fn failed(self, why: String) {
+        if let Some(ends) = &self.ends {
+            ends.store(false, Ordering::Release);
+        }
         drop(self.counted);
         let _ = self.tell.send(Err(why));
     }
@@ -77,6 +82,8 @@ impl Receipt {
 pub struct Typing {
     sender: mpsc::Sender<Batch>,
     waiting: Arc<AtomicU64>,
+    /// Whether its end is queued: nothing can come behind it.
+    ending: Arc<AtomicBool>,
 }
 
 /// Why a batch was not taken; nothing of it will be written.
@@ -92,15 +99,23 @@ impl Typing {
     /// Opens a stdin that is not fed from here.
     pub fn alone() -> (Self, Batches) {
         let (sender, batches) = mpsc::channel(BATCHES);
-        (Self { sender, waiting: Arc::default() }, Batches(batches))
+        (Self { sender, waiting: Arc::default(), ending: Arc::default() }, Batches(batches))
     }
 
     /// Queues a batch; the receiver hears when it is written or why that is not known, or ends without a word when the command does not
-    /// read any more. Never waits.
+    /// read any more. Never waits. One caller at a time: behind an end nothing is taken.
     pub fn queue(&self, bytes: Vec<u8>, end: bool) -> Result<oneshot::Receiver<Result<(), String>>, Untaken> {
+        if self.ending.load(Ordering::Acquire) {
+            return Err(Untaken::Over);
+        }
         let (tell, told) = oneshot::channel();
         let counted = Counted::new(&self.waiting, bytes.len() as u64);
-        self.sender.try_send(Batch { bytes, end, receipt: Receipt { tell, counted } }).map_err(|error| match error {
+        let ends = end.then(|| self.ending.clone());
+        let queued = self.sender.try_send(Batch { bytes, end, receipt: Receipt { tell, counted, ends } });
+        if end && queued.is_ok() {
+            self.ending.store(true, Ordering::Release);
+        }
+        queued.map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => Untaken::Full,
             mpsc::error::TrySendError::Closed(_) => Untaken::Over,
         })?;
@@ -114,7 +129,7 @@ impl Typing {
 
     /// Whether the stdin has ended for everybody.
     pub fn is_over(&self) -> bool {
-        self.sender.is_closed()
+        self.sender.is_closed() || self.ending.load(Ordering::Acquire)
     }
 }
 
@@ -137,6 +152,21 @@ impl Drop for Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// It was taken, and dropped when the end was reached.
+    #[tokio::test]
+    async fn nothing_is_taken_behind_an_end_unless_that_failed() {
+        let (typing, mut batches) = Typing::alone();
+        let _told = typing.queue(Vec::new(), true).unwrap();
+        assert!(typing.is_over());
+        assert_eq!(typing.queue(b"more".to_vec(), false).err(), Some(Untaken::Over));
+        batches.next().await.expect("the end").receipt.failed("the link was lost".into());
+        assert!(!typing.is_over());
+        let told = typing.queue(b"more".to_vec(), true).unwrap();
+        batches.next().await.expect("again").receipt.written();
+        assert_eq!(told.await, Ok(Ok(())));
+        assert!(typing.is_over());
+    }
 
     #[test]
     fn what_waits_is_bounded_and_counted() {

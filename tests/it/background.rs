@@ -232,6 +232,21 @@ fn a_number_that_is_anothers_now_is_neither_adopted_nor_signalled() {
     stranger.wait().expect("ours");
 }
 
+/// The first answer of a new follower came half a minute later when something else ran quietly there.
+#[test]
+fn a_new_daemon_hears_at_once_of_what_ends_beside_a_quiet_one() {
+    let Some(machines) = lab::share(1) else { return };
+    let (m, home) = (&machines[0], Home::with_machines(&machines, &[]));
+    let quiet = start(&home, &m.name, "sleep 1000");
+    home.daemon().expect("it runs").signal(Signal::SIGKILL);
+    wait::until("the end of the daemon", CAP, || home.daemon().is_none().then_some(()));
+    let id = start(&home, &m.name, "echo hi; exit 3");
+    // Less than a long poll.
+    home.run(["wait", "--timeout", "20s", &id]).code(3);
+    wait_state(&home, &quiet, "running");
+    home.run(["kill", &quiet]).code(0);
+}
+
 /// It said that the command had not read it, and what became of it was in the log alone.
 #[test]
 fn what_is_sent_to_a_machine_that_is_cut_off_is_told_to_be_in_doubt() {

@@ -120,7 +120,14 @@ impl<'a> Follower<'a> {
         }
     }
 
-    fn data(&mut self, offset: u64, bytes: Vec<u8>) -> Result<(), Failure> {
+    fn data(&mut self, mut offset: u64, mut bytes: Vec<u8>) -> Result<(), Failure> {
+        // A daemon that was started anew may have less on its disk than was printed: that comes again.
+        if let Some(at) = self.next {
+            offset += unseen(&mut bytes, offset, at);
+            if bytes.is_empty() {
+                return Ok(());
+            }
+        }
         let missing = self.next.map_or(0, |at| offset.saturating_sub(at));
         if missing > 0 {
             self.flush()?;
@@ -183,6 +190,13 @@ impl<'a> Follower<'a> {
     }
 }
 
+/// Drops what stands before a place from bytes that begin at an offset; gives how many those were.
+pub(in crate::cli) fn unseen(bytes: &mut Vec<u8>, offset: u64, place: u64) -> u64 {
+    let seen = usize::try_from(place.saturating_sub(offset)).unwrap_or(usize::MAX).min(bytes.len());
+    bytes.drain(..seen);
+    seen as u64
+}
+
 /// Gives the lines that were held until the end was known.
 fn release(last: &mut Option<(Last, u64)>, screen: &crate::cli::screen::Screen) -> impl IntoIterator<Item = Line> {
     let Some((mut last, _)) = last.take() else { return Default::default() };
@@ -237,6 +251,20 @@ pub(super) mod tests {
         assert_eq!(tail(4, 0, "a\nb\nc"), (true, 3, false), "it began at the beginning");
         assert_eq!(tail(4, 100, "a\nb"), (false, 1, true));
         assert_eq!(tail(2, 100, "a\nbc\nlater\n"), (true, 2, false), "what came later does not count");
+    }
+
+    #[test]
+    fn what_was_printed_is_dropped_when_it_comes_again() {
+        let drop = |offset, place| {
+            let mut bytes = b"0123456789".to_vec();
+            let seen = unseen(&mut bytes, offset, place);
+            (seen, String::from_utf8(bytes).expect("digits"))
+        };
+        assert_eq!(drop(100, 100), (0, "0123456789".into()));
+        assert_eq!(drop(100, 90), (0, "0123456789".into()));
+        assert_eq!(drop(100, 103), (3, "3456789".into()));
+        assert_eq!(drop(100, 110), (10, String::new()));
+        assert_eq!(drop(100, 500), (10, String::new()));
     }
 
     #[test]

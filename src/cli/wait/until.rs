@@ -2,6 +2,7 @@
 //!
 //! Invariant: everything is learned from the stream of the log; nothing is asked again and again.
 
+use crate::cli::logs::unseen;
 use crate::client::{Client, ClientError, Item};
 use crate::model::clean::Clean;
 use crate::model::{LogStart, ProcessInfo};
@@ -110,8 +111,10 @@ impl<'u> Seek<'u> {
                 _ => items.next().await,
             };
             let come = match (item.transpose()?, self.until) {
-                (Some(Item::Data { offset, bytes, .. }), until) => {
-                    self.next = offset + bytes.len() as u64;
+                (Some(Item::Data { mut offset, mut bytes, .. }), until) => {
+                    // A daemon that was started anew may have less on its disk than was seen: that comes again.
+                    offset += unseen(&mut bytes, offset, self.next);
+                    self.next = self.next.max(offset + bytes.len() as u64);
                     match until {
                         Until::Output => !bytes.is_empty(),
                         Until::Pattern(re) => self.lines.feed(offset, &bytes, re),

@@ -221,6 +221,11 @@ impl Disk {
         with_suffix(&self.path, &format!(".tail{number}"))
     }
 
+    /// The stretches that are missing.
+    pub(super) fn holes(&self) -> &[Range<u64>] {
+        &self.holes
+    }
+
     /// Notes that a stretch is missing. Stretches come in order.
     pub(super) fn add_hole(&mut self, hole: Range<u64>) {
         let many = self.holes.len() >= HOLES;

@@ -20,6 +20,27 @@ impl Log {
         Ok(Self::with(path, cap, disk, Memory::ending_at(total), index, lost))
     }
 
+    /// The stretches that it does not have in between, as first byte and end: its files do not tell them from zeros.
+    pub fn holes(&self) -> Vec<(u64, u64)> {
+        lock(&self.inner.disk).holes().iter().map(|hole| (hole.start, hole.end)).collect()
+    }
+
+    /// Takes up the stretches that it did not have when it was left ([`Log::holes`]).
+    pub fn take_holes(&self, holes: &[(u64, u64)]) {
+        let mut state = lock(&self.inner.state);
+        let total = state.memory.total();
+        // What went with the oldest of its end is counted already.
+        let counted = self.inner.cap + state.lost;
+        for &(from, to) in holes.iter().filter(|(from, to)| from < to && *to <= total) {
+            state.lost += to.saturating_sub(from.max(counted));
+            state.sound_from = state.sound_from.max(to);
+            lock(&self.inner.disk).add_hole(from..to);
+        }
+        if state.lost > 0 && state.reason.is_none() {
+            state.reason = Some("they were not on its backend any more when they were to be fetched".to_owned());
+        }
+    }
+
     /// Bytes that the disk was given so far.
     pub fn written(&self) -> u64 {
         lock(&self.inner.state).memory.written()
@@ -50,6 +71,27 @@ mod tests {
 
     fn pattern(len: usize) -> Vec<u8> {
         (0..len).map(|i| (i % 251) as u8 + 1).collect()
+    }
+
+    /// It read as zeros, at offsets that were not the output's.
+    #[tokio::test]
+    async fn what_was_missing_in_its_end_is_missing_still() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("k7f3q2.log");
+        let (cap, tail) = (8 * 65536, pattern(5000));
+        let log = Log::create(path.clone(), cap);
+        log.append(Stream::Out, &pattern(usize::try_from(cap).unwrap())).await;
+        log.skip(10_001, "gone").await;
+        log.append(Stream::Out, &tail).await;
+        log.finish();
+        log.flush().await;
+        let (before, lost, holes) = (all(&log).await, log.lost().unwrap().0, log.holes());
+        assert_eq!((before.1, lost, holes.as_slice()), (10_001, 10_001, [(cap, cap + 10_001)].as_slice()));
+        let again = Log::reopen(path, cap).unwrap();
+        again.take_holes(&holes);
+        again.finish();
+        assert_eq!(again.lost().unwrap().0, 10_001);
+        assert!(all(&again).await == before, "the same bytes and the same gap");
     }
 
     #[tokio::test]
